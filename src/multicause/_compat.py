@@ -1,0 +1,40 @@
+"""Every contact with private or experimental names of scikit-learn, in one place."""
+
+from sklearn.base import _fit_context
+from sklearn.callback import CallbackSupportMixin, with_callbacks
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+
+
+def fit_with_callbacks(fit):
+    """Validate the constructor's parameters, and tear callbacks down whatever happens."""
+    return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(fit))
+
+
+class IterationCallbacks:
+    """Reports each EM iteration to the callbacks set on an estimator, and hears whether one asks to stop."""
+
+    def __init__(self, estimator, X, max_iterations: int, attributes):
+        self._estimator, self._X, self._attributes = estimator, X, attributes
+        self._root = estimator._init_callback_context(max_subtasks=max_iterations)
+        self._root.call_on_fit_task_begin(estimator=estimator, X=X)
+
+    def __call__(self, record) -> bool:
+        iteration = self._root.subcontext(task_name="iteration")
+        iteration.call_on_fit_task_begin(estimator=self._estimator, X=self._X)
+        return iteration.call_on_fit_task_end(
+            estimator=self._estimator, X=self._X, reconstruction_attributes=lambda: self._attributes(record.params)
+        )
+
+    def close(self) -> None:
+        self._root.call_on_fit_task_end(estimator=self._estimator, X=self._X)
+
+
+__all__ = [
+    "CallbackSupportMixin",
+    "Interval",
+    "IterationCallbacks",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_with_callbacks",
+]

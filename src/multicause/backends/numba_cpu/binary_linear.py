@@ -1,0 +1,326 @@
+"""Linear binary causes: every truncated state of eight data points at once, without ever touching D again.
+
+With b = W y / sigma^2 and G = W W^T / sigma^2 the log joint of a state is, up to a constant of the data point,
+
+    x(s) = sum_h s_h a_h - sum_{h<k} s_h s_k G_hk,      a_h = logit pi_h + b_h - G_hh / 2
+
+The candidates' subsets are walked as a tree; each child adds one number to its parent (MATH §9). Eight data points lie
+in the innermost axis, so that the compiler vectorises across them: the tree is the same for all.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+from scipy.special import logit
+
+from multicause.backends.numba_cpu.subset_tree import subset_tree
+from multicause.backends.numba_cpu.vector_exp import flushed_exp
+from multicause.backends.tiles import tiled_product
+from multicause.models.binary_linear import BinaryLinearStatistics, inverse_norms
+
+LANES = 8
+OFF = -1e300  # the log joint of a state that is not there
+FLOOR = -80.0  # below the exponent that is flushed to 0: keeps 0 * log 0 finite
+
+
+@njit(cache=True, nogil=True)
+def top_candidates(scores, scale, n_candidates):
+    """The columns of the `n_candidates` largest scores[n] * scale, in rising order; among equals the first wins.
+
+    Scores count as equal when they round to the same float32: rounding errors must not choose between twins.
+    """
+    n_rows, n_columns = scores.shape
+    chosen = np.empty((n_rows, n_candidates), dtype=np.int32)
+    best = np.empty(n_candidates, dtype=np.float32)
+    which = np.empty(n_candidates, dtype=np.int32)
+    for n in range(n_rows):
+        best[:] = -np.inf
+        which[:] = 0
+        filled = 0
+        for h in range(n_columns):
+            value = np.float32(scores[n, h] * scale[h])
+            if filled == n_candidates and value <= best[n_candidates - 1]:
+                continue
+            i = min(filled, n_candidates - 1)
+            while i > 0 and value > best[i - 1]:
+                best[i] = best[i - 1]
+                which[i] = which[i - 1]
+                i -= 1
+            best[i] = value
+            which[i] = h
+            filled = min(filled + 1, n_candidates)
+        chosen[n] = np.sort(which)
+    return chosen
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def upper_bound_scores(Y, components, log_activation, precision):
+    """log pi_h - sum_{d: W_hd > y_d} (W_hd - y_d)^2 / 2 sigma^2: the bound of ET eq. 28."""
+    scores = np.empty((Y.shape[0], components.shape[0]))
+    for n in range(Y.shape[0]):
+        for h in range(components.shape[0]):
+            total = 0.0
+            for d in range(Y.shape[1]):
+                excess = max(components[h, d] - Y[n, d], 0.0)
+                total += excess * excess
+            scores[n, h] = log_activation[h] - 0.5 * precision * total
+    return scores
+
+
+@njit(cache=True, nogil=True)
+def _gather(evidence, gram, candidates, first, linear, pairs):
+    """Copy the candidates' part of eight rows into lanes; rows past the end repeat the last one."""
+    n_rows, n_candidates = candidates.shape
+    for lane in range(LANES):
+        n = min(first + lane, n_rows - 1)
+        for i in range(n_candidates):
+            h = candidates[n, i]
+            linear[i, lane] = evidence[n, h]
+            for j in range(i + 1, n_candidates):
+                pairs[i, j, lane] = gram[h, candidates[n, j]]
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+def _gather_singletons(evidence, candidates, first, rows, largest):
+    """Copy eight rows with their candidates switched off; largest <- each row's largest entry, at least 0."""
+    n_rows, n_causes = evidence.shape
+    for lane in range(LANES):
+        n = min(first + lane, n_rows - 1)
+        row = rows[lane]
+        for h in range(n_causes):
+            row[h] = evidence[n, h]
+        for i in range(candidates.shape[1]):
+            row[candidates[n, i]] = OFF
+        top = 0.0
+        for h in range(n_causes):
+            top = max(top, row[h])
+        largest[lane] = top
+
+
+@njit(cache=True, nogil=True)
+def _walk(tree, pairs, remaining, states, largest):
+    """Log joints of all subsets, depth first; remaining[d] holds what each later candidate adds at depth d."""
+    n_candidates = pairs.shape[0]
+    max_active = tree.members.shape[1]
+    states[0, :] = 0.0
+    for row in range(1, states.shape[0]):
+        depth = tree.depth[row]
+        parent = tree.parent[row]
+        j = tree.members[row, depth - 1]
+        for lane in range(LANES):
+            x = states[parent, lane] + remaining[depth - 1, j, lane]
+            states[row, lane] = x
+            largest[lane] = max(largest[lane], x)
+        if depth < max_active:
+            for i in range(j + 1, n_candidates):
+                for lane in range(LANES):
+                    remaining[depth, i, lane] = remaining[depth - 1, i, lane] - pairs[j, i, lane]
+
+
+@njit(cache=True, nogil=True)
+def _exponentiate(x, weights):
+    """weights <- exp(x): a flat loop of its own, since only then does the compiler vectorise the polynomial."""
+    for i in range(x.size):
+        weights[i] = flushed_exp(x[i])
+
+
+@njit(cache=True, nogil=True)
+def _weigh_states(states, largest, weights, total, energy):
+    """weights <- exp(states - largest); total, energy <- per lane the sums of weight and weight * (x - largest)."""
+    total[:] = 0.0
+    energy[:] = 0.0
+    for row in range(states.shape[0]):
+        for lane in range(LANES):
+            states[row, lane] = max(states[row, lane] - largest[lane], FLOOR)
+    _exponentiate(states.reshape(-1), weights.reshape(-1))
+    for row in range(states.shape[0]):
+        for lane in range(LANES):
+            total[lane] += weights[row, lane]
+            energy[lane] += weights[row, lane] * states[row, lane]
+
+
+@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
+def _weigh_singletons(rows, largest, weights, total, energy):
+    """The same for the singletons, one row per lane; total and energy gain their sums."""
+    for lane in range(LANES):
+        top = largest[lane]
+        row = rows[lane]
+        for h in range(row.size):
+            row[h] = max(row[h] - top, FLOOR)
+    _exponentiate(rows.reshape(-1), weights.reshape(-1))
+    for lane in range(LANES):
+        row_total = 0.0
+        row_energy = 0.0
+        for h in range(rows.shape[1]):
+            row_total += weights[lane, h]
+            row_energy += weights[lane, h] * rows[lane, h]
+        total[lane] += row_total
+        energy[lane] += row_energy
+
+
+@njit(cache=True, nogil=True)
+def _collect(tree, weights, moments):
+    """Backwards: each node's weight is its subtree's; pairs (i <= j) of members gain it where j was added."""
+    moments[:] = 0.0
+    for row in range(weights.shape[0] - 1, 0, -1):
+        depth = tree.depth[row]
+        parent = tree.parent[row]
+        j = tree.members[row, depth - 1]
+        for lane in range(LANES):
+            weights[parent, lane] += weights[row, lane]
+        for k in range(depth):
+            i = tree.members[row, k]
+            for lane in range(LANES):
+                moments[i, j, lane] += weights[row, lane]
+
+
+@njit(cache=True, nogil=True)
+def _scatter(candidates, n, lane, moments, factor, second):
+    """Add the candidates' pairs of one data point to the upper half of `second`."""
+    for i in range(candidates.shape[1]):
+        h = candidates[n, i]
+        for j in range(i + 1, candidates.shape[1]):
+            second[h, candidates[n, j]] += factor * moments[i, j, lane]
+
+
+@njit(cache=True, nogil=True)
+def expectations(evidence, gram, candidates, tree, singletons, weights, second):
+    """Overwrite `evidence` (N, H), holding a, by <s>; add sum_n weights_n <s s^T>_n to the upper half of `second`.
+
+    Returns log Z_n and <x>_n. Without `singletons` the causes outside the candidates are off.
+    """
+    n_rows, n_causes = evidence.shape
+    n_candidates = candidates.shape[1]
+    n_states, max_active = tree.members.shape
+    linear = np.empty((max_active, n_candidates, LANES))
+    pairs = np.zeros((n_candidates, n_candidates, LANES))
+    moments = np.empty((n_candidates, n_candidates, LANES))
+    states, state_weights = np.empty((n_states, LANES)), np.empty((n_states, LANES))
+    rows, row_weights = np.empty((LANES, n_causes)), np.zeros((LANES, n_causes))
+    largest, total, energy = np.zeros(LANES), np.empty(LANES), np.empty(LANES)
+    log_normaliser, mean_energy = np.empty(n_rows), np.empty(n_rows)
+    for first in range(0, n_rows, LANES):
+        _gather(evidence, gram, candidates, first, linear[0], pairs)
+        largest[:] = 0.0
+        if singletons:
+            _gather_singletons(evidence, candidates, first, rows, largest)
+        _walk(tree, pairs, linear, states, largest)
+        _weigh_states(states, largest, state_weights, total, energy)
+        if singletons:
+            _weigh_singletons(rows, largest, row_weights, total, energy)
+        _collect(tree, state_weights, moments)
+        for lane in range(min(LANES, n_rows - first)):
+            n = first + lane
+            scale = 1.0 / total[lane]
+            for h in range(n_causes):
+                evidence[n, h] = row_weights[lane, h] * scale
+            for i in range(n_candidates):
+                evidence[n, candidates[n, i]] = moments[i, i, lane] * scale
+            _scatter(candidates, n, lane, moments, weights[n] * scale, second)
+            log_normaliser[n] = largest[lane] + np.log(total[lane])
+            mean_energy[n] = largest[lane] + energy[lane] * scale
+    return log_normaliser, mean_energy
+
+
+@njit(cache=True, nogil=True)
+def log_normalisers(evidence, gram, candidates, tree, singletons):
+    """log Z_n and <x>_n alone; `evidence` is left as it is."""
+    n_rows, n_causes = evidence.shape
+    n_candidates = candidates.shape[1]
+    n_states, max_active = tree.members.shape
+    linear = np.empty((max_active, n_candidates, LANES))
+    pairs = np.zeros((n_candidates, n_candidates, LANES))
+    states, state_weights = np.empty((n_states, LANES)), np.empty((n_states, LANES))
+    rows, row_weights = np.empty((LANES, n_causes)), np.empty((LANES, n_causes))
+    largest, total, energy = np.zeros(LANES), np.empty(LANES), np.empty(LANES)
+    log_normaliser, mean_energy = np.empty(n_rows), np.empty(n_rows)
+    for first in range(0, n_rows, LANES):
+        _gather(evidence, gram, candidates, first, linear[0], pairs)
+        largest[:] = 0.0
+        if singletons:
+            _gather_singletons(evidence, candidates, first, rows, largest)
+        _walk(tree, pairs, linear, states, largest)
+        _weigh_states(states, largest, state_weights, total, energy)
+        if singletons:
+            _weigh_singletons(rows, largest, row_weights, total, energy)
+        for lane in range(min(LANES, n_rows - first)):
+            log_normaliser[first + lane] = largest[lane] + np.log(total[lane])
+            mean_energy[first + lane] = largest[lane] + energy[lane] / total[lane]
+    return log_normaliser, mean_energy
+
+
+class Evidence(NamedTuple):
+    """What a chunk's data points contribute, once the matrix product is done."""
+
+    Y: np.ndarray  # (N, D)
+    projection: np.ndarray  # (N, H) b
+    constant: np.ndarray  # (N,) log p(s=0, y)
+
+
+class Walk:
+    """The truncated E-step of `models.binary_linear` for one set of parameters."""
+
+    def __init__(self, model, params, max_active, singletons, beta):
+        self.model, self.params = model, params
+        self.max_active, self.singletons, self.beta = max_active, singletons, beta
+        precision = 1.0 / params.noise_variance
+        self.scaled_fields = np.ascontiguousarray(params.components.T) * precision  # (D, H)
+        gram = params.components @ self.scaled_fields
+        self.tempered_gram = beta * gram
+        self.offset = logit(params.activation) - 0.5 * np.diag(gram)
+        self.log_silence = np.log1p(-params.activation).sum() - 0.5 * model.n_features * np.log(
+            2.0 * np.pi * params.noise_variance
+        )
+
+    def evidence(self, Y):
+        distance = np.einsum("nd,nd->n", Y, Y)
+        return Evidence(
+            Y, tiled_product(Y, self.scaled_fields), self.log_silence - 0.5 * distance / self.params.noise_variance
+        )
+
+    def select(self, evidence, n_candidates):
+        if self.model.selection == "cosine":
+            return top_candidates(evidence.projection, inverse_norms(self.params.components), n_candidates)
+        scores = upper_bound_scores(
+            evidence.Y, self.params.components, np.log(self.params.activation), 1.0 / self.params.noise_variance
+        )
+        return top_candidates(scores, np.ones(scores.shape[1]), n_candidates)
+
+    def free_energies(self, evidence, candidates):
+        log_normaliser, energy = log_normalisers(
+            self._tempered(evidence), self.tempered_gram, candidates, self._tree(candidates), self.singletons
+        )
+        return self._bound(evidence, log_normaliser, energy)
+
+    def means(self, evidence, candidates):
+        free_energies, means, _ = self._expectations(evidence, candidates, np.zeros(len(candidates)))
+        return free_energies, means
+
+    def accumulate(self, evidence, candidates, weights):
+        free_energies, means, ss = self._expectations(evidence, candidates, weights)
+        means *= weights[:, None]
+        s = means.sum(axis=0)
+        np.fill_diagonal(ss, s)
+        yy = float(weights @ np.einsum("nd,nd->n", evidence.Y, evidence.Y))
+        statistics = BinaryLinearStatistics(float(weights.sum()), s, ss, means.T @ evidence.Y, yy)
+        return free_energies, statistics
+
+    def _expectations(self, evidence, candidates, weights):
+        n_causes = len(self.offset)
+        second = np.zeros((n_causes, n_causes))
+        means = self._tempered(evidence)
+        log_normaliser, energy = expectations(
+            means, self.tempered_gram, candidates, self._tree(candidates), self.singletons, weights, second
+        )
+        return self._bound(evidence, log_normaliser, energy), means, second + second.T
+
+    def _tempered(self, evidence):
+        return self.beta * (evidence.projection + self.offset)
+
+    def _tree(self, candidates):
+        return subset_tree(candidates.shape[1], self.max_active)
+
+    def _bound(self, evidence, log_normaliser, energy):
+        """F_n = <log p>_q + H(q), where q is proportional to p^beta and `energy` is beta <log p - constant>_q."""
+        return evidence.constant + log_normaliser + (1.0 - self.beta) / self.beta * energy

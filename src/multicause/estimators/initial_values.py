@@ -1,0 +1,41 @@
+"""Parameters that a user gives: checked, and made into arrays."""
+
+import numpy as np
+from sklearn.utils import check_array
+
+
+def check_components(components, shape: tuple[int, int], name: str) -> np.ndarray:
+    components = check_array(components, dtype=np.float64, input_name=name)
+    if components.shape != shape:
+        raise ValueError(
+            f"'{name}' must have shape (n_components, n_features) = {shape}. Got {components.shape} instead."
+        )
+    return components
+
+
+def check_activation(activation, n_components: int, name: str) -> np.ndarray:
+    activation = np.asarray(activation, dtype=np.float64)
+    if activation.ndim > 1 or (activation.ndim == 1 and len(activation) != n_components):
+        raise ValueError(
+            f"'{name}' must be one number or one per component ({n_components}). Got shape {activation.shape} instead."
+        )
+    if not np.all((activation > 0.0) & (activation < 1.0)):
+        raise ValueError(f"'{name}' must hold probabilities strictly between 0 and 1. Got {activation} instead.")
+    return np.full(n_components, activation) if activation.ndim == 0 else activation
+
+
+def check_noise_variance(noise_variance, name: str) -> float:
+    if not (np.ndim(noise_variance) == 0 and np.isfinite(noise_variance) and noise_variance > 0.0):
+        raise ValueError(f"'{name}' must be one positive number. Got {noise_variance!r} instead.")
+    return float(noise_variance)
+
+
+def refuse_negative(values: np.ndarray, name: str, who: str, way_out: str) -> None:
+    """Raise where a non-negative model gets a negative number; the first words are scikit-learn's."""
+    lowest = values.min()
+    if lowest < 0.0:
+        row, column = np.unravel_index(np.argmin(values), values.shape)
+        raise ValueError(
+            f"Negative values in data passed to {who}: {name} holds {lowest:.3g} at row {row}, column {column}. "
+            f"{way_out}"
+        )

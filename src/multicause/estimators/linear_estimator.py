@@ -1,0 +1,100 @@
+"""Estimators whose model is linear with binary causes: parameters in, parameters out."""
+
+import numpy as np
+from sklearn.utils import check_array
+
+from multicause.estimators.component_estimator import ComponentEstimator
+from multicause.estimators.initial_values import check_activation, check_components, check_noise_variance
+from multicause.learning import EM, Outcome, Stop
+from multicause.models import BinaryLinear, BinaryLinearParams, DataMoments
+
+PARAMETERS = BinaryLinearParams._fields
+_RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: a noiseless fit would otherwise divide by zero
+
+
+class LinearEstimator(ComponentEstimator):
+    """Base of LinCA and ETNMF, which differ in the model they build."""
+
+    @classmethod
+    def from_parameters(cls, *, components, activation, noise_variance, **settings):
+        """A fitted estimator without data.
+
+        Parameters
+        ----------
+        components : array-like of shape (n_components, n_features)
+            The generative fields.
+        activation : float or array-like of shape (n_components,)
+            The activation probabilities.
+        noise_variance : float
+            The noise variance.
+        **settings : dict
+            Constructor arguments of the estimator.
+
+        Returns
+        -------
+        estimator : object
+            The fitted estimator.
+        """
+        components = check_array(components, dtype=[np.float64, np.float32], input_name="components")
+        estimator = cls(n_components=len(components), **settings)
+        estimator._validate_params()
+        estimator._truncation(len(components))
+        params = BinaryLinearParams(
+            estimator._check_components(components, components.shape, "components"),
+            check_activation(activation, len(components), "activation"),
+            check_noise_variance(noise_variance, "noise_variance"),
+        )
+        estimator.n_features_in_ = components.shape[1]
+        return estimator._keep(Outcome(params, np.array([]), 0, Stop.PARAMETERS_GIVEN), components.dtype)
+
+    def _model_settings(self, n_components: int, moments: DataMoments | None) -> dict:
+        """What the model's constructor wants to know of the estimator's arguments and of the data."""
+        settings: dict = {"shared_activation": self.activation_type == "shared", "fixed": frozenset(self.fixed)}
+        if self.data_classification:
+            settings["truncated_at"] = self._truncation(n_components).max_active
+        if moments is not None:
+            second_moment = float((moments.variance + moments.mean**2).mean())
+            floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean()) + 1e-12 * second_moment
+            settings["noise_floor"] = floor if floor > 0.0 else 1e-12
+        return settings
+
+    def _fitted_model(self) -> BinaryLinear:
+        return self._model(*self.components_.shape)
+
+    def _initial(self, em: EM, rng: np.random.Generator) -> BinaryLinearParams:
+        self._check_fixed()
+        drawn = em.model.init_params(em.moments, rng)
+        given: dict = {}
+        if self.components_init is not None:
+            given["components"] = self._check_components(self.components_init, drawn.components.shape)
+        if self.activation_init is not None:
+            given["activation"] = check_activation(self.activation_init, len(drawn.activation), "activation_init")
+        if self.noise_variance_init is not None:
+            given["noise_variance"] = check_noise_variance(self.noise_variance_init, "noise_variance_init")
+        return drawn._replace(**given)
+
+    def _check_fixed(self) -> None:
+        for name in self.fixed:
+            if name not in PARAMETERS:
+                raise ValueError(
+                    f"The 'fixed' parameter of {type(self).__name__} must hold names among {PARAMETERS}. "
+                    f"Got {name!r} instead."
+                )
+            if getattr(self, f"{name}_init") is None:
+                raise ValueError(
+                    f"{type(self).__name__}(fixed={tuple(self.fixed)!r}) holds {name!r} at its initial value: "
+                    f"give '{name}_init' too."
+                )
+
+    def _check_components(self, components, shape: tuple[int, int], name: str = "components_init") -> np.ndarray:
+        return check_components(components, shape, name)
+
+    def _attributes(self, params: BinaryLinearParams, dtype) -> dict:
+        return {
+            "components_": params.components.astype(dtype),
+            "activation_": params.activation,
+            "noise_variance_": float(params.noise_variance),
+        }
+
+    def _params(self) -> BinaryLinearParams:
+        return BinaryLinearParams(self.components_.astype(np.float64), self.activation_, self.noise_variance_)

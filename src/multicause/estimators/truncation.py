@@ -1,0 +1,54 @@
+"""H' and gamma as the user gave them, made definite for H causes."""
+
+from dataclasses import dataclass
+
+from multicause.backends.numba_cpu.subset_tree import count_subsets
+from multicause.posteriors import TruncatedPosterior
+
+MOST_STATES = 2**20  # per data point: beyond this neither memory nor patience suffices
+AUTO_CANDIDATES = 10
+AUTO_ACTIVE = 5
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """H' candidates of which gamma may be active at once."""
+
+    n_candidates: int
+    max_active: int
+    singletons: bool
+
+    @classmethod
+    def resolve(cls, who: str, n_components: int, n_candidates, max_active, singletons: bool) -> "Truncation":
+        """Fill in the defaults and refuse what cannot be: n_candidates=None makes every cause a candidate."""
+        if n_candidates is None:
+            n_candidates = n_components
+            max_active = n_components if max_active == "auto" else max_active
+        if n_candidates == "auto":
+            n_candidates = min(AUTO_CANDIDATES, n_components)
+            if max_active != "auto":
+                n_candidates = min(max(n_candidates, max_active), n_components)
+        if n_candidates > n_components:
+            raise ValueError(
+                f"The 'n_candidates' parameter of {who} must be at most n_components={n_components}. "
+                f"Got {n_candidates} instead. Use n_candidates=None to make every cause a candidate."
+            )
+        if max_active == "auto":
+            max_active = (
+                n_candidates if n_candidates == n_components <= AUTO_CANDIDATES else min(AUTO_ACTIVE, n_candidates)
+            )
+        if max_active > n_candidates:
+            raise ValueError(
+                f"The 'max_active' parameter of {who} must be at most n_candidates={n_candidates}. "
+                f"Got {max_active} instead."
+            )
+        n_states = count_subsets(n_candidates, max_active)
+        if n_states > MOST_STATES:
+            raise ValueError(
+                f"n_candidates={n_candidates} and max_active={max_active} of {who} mean {n_states:,} states per data "
+                f"point; at most {MOST_STATES:,} can be walked. Lower n_candidates or max_active."
+            )
+        return cls(n_candidates, max_active, singletons)
+
+    def posterior(self, monotone: bool) -> TruncatedPosterior:
+        return TruncatedPosterior(self.n_candidates, self.max_active, self.singletons, monotone)

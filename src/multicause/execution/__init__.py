@@ -1,0 +1,6 @@
+"""Where chunks of data run. The one verb is map_reduce(task, chunks, combine)."""
+
+from multicause.execution.chunks import Chunk, split
+from multicause.execution.in_process import InProcess
+
+__all__ = ["Chunk", "InProcess", "split"]

@@ -1,0 +1,88 @@
+"""Chunks on the threads of this process. The kernels and the matrix products release the interpreter lock."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import lru_cache
+from typing import TypeVar
+
+from threadpoolctl import ThreadpoolController
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def effective_threads(n_jobs: int | None) -> int:
+    """None: every core this process may use, or what OMP_NUM_THREADS says; -1: every core; else the number itself."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        limit = os.environ.get("OMP_NUM_THREADS", "")
+        return min(cores, int(limit)) if limit.isdigit() and int(limit) > 0 else cores
+    return max(cores + 1 + n_jobs, 1) if n_jobs < 0 else n_jobs
+
+
+@lru_cache(maxsize=1)
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+class InProcess:
+    """Runs tasks on `n_threads` threads; a context in which BLAS keeps to one thread each.
+
+    Results never depend on the number of threads: chunks are given, and their results meet in a fixed binary tree.
+    """
+
+    def __init__(self, n_threads: int = 1):
+        self.n_threads = n_threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> "InProcess":
+        self._stack.enter_context(_blas().limit(limits=1, user_api="blas"))
+        if self.n_threads > 1:
+            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
+            self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self._stack.close()
+        self._pool = None
+
+    def map(self, task: Callable[[Item], Result], chunks: Sequence[Item]) -> Iterator[Result]:
+        """Results in the order of the chunks; only a few chunks are under way at any time."""
+        if self._pool is None or len(chunks) < 2:
+            yield from map(task, chunks)
+            return
+        under_way: deque[Future[Result]] = deque()
+        for chunk in chunks:
+            under_way.append(self._pool.submit(task, chunk))
+            if len(under_way) > 2 * self.n_threads:
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+    def map_reduce(
+        self,
+        task: Callable[[Item], Result],
+        chunks: Sequence[Item],
+        combine: Callable[[Result, Result], Result],
+    ) -> Result:
+        """Combine the results of all chunks in a binary tree whose shape depends on the number of chunks alone."""
+        return tree_reduce(self.map(task, chunks), combine)
+
+
+def tree_reduce(results: Iterable[Result], combine: Callable[[Result, Result], Result]) -> Result:
+    """Like carrying in binary addition: equal heights merge at once, so that few partial results are alive."""
+    waiting: list[tuple[int, Result]] = []
+    for result in results:
+        height = 0
+        while waiting and waiting[-1][0] == height:
+            result = combine(waiting.pop()[1], result)
+            height += 1
+        waiting.append((height, result))
+    total = waiting.pop()[1]
+    while waiting:
+        total = combine(waiting.pop()[1], total)
+    return total

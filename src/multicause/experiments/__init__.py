@@ -1,0 +1,1 @@
+"""The papers' experiments: settings, published numbers, verdicts."""

@@ -1,0 +1,130 @@
+"""The EM driver, written once: a generator of records, and the loop that reads it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multicause.execution.chunks import Chunk
+from multicause.execution.in_process import InProcess
+from multicause.learning.annealing import Plan, Step
+from multicause.learning.records import Consumer, Record, Stopwatch
+from multicause.learning.stopping import GainBelow, Stop
+from multicause.models.base import DataMoments, GenerativeModel, Perturbable, RedrawsUnused, combine
+from multicause.models.bernoulli_prior import probability_of_at_most
+from multicause.posteriors.truncated import EStep, PreparedPosterior, TruncatedPosterior
+
+
+class Outcome(NamedTuple):
+    """The end of a fit: the parameters, the history of free energies per data point, and why it ended."""
+
+    params: Any
+    free_energy: np.ndarray  # (n_iter + 1,) one value per E-step; the last belongs to `params`
+    n_iter: int
+    stop: Stop
+
+
+@dataclass(frozen=True)
+class EM:
+    """Truncated EM: for each step of the plan, sum the E-step over the chunks, then let the model do its M-step."""
+
+    model: GenerativeModel
+    posterior: TruncatedPosterior
+    plan: Plan
+    executor: InProcess
+    chunks: Sequence[Chunk]
+    moments: DataMoments
+
+    def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+        """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
+        clock = Stopwatch()
+        for step in self.plan.steps():
+            e_step, n_taught = self._e_step(params, step)
+            yield Record(step, params, e_step.free_energy / n_taught, n_taught, clock(), restart)
+            params = self._m_step(params, e_step.statistics, step, rng)
+        last = Step(self.plan.n_steps)
+        free_energy = self._free_energies(self.posterior.prepare(self.model, params)) @ self._weights()
+        yield Record(last, params, free_energy / self.moments.weight, self.moments.weight, clock(), restart, final=True)
+
+    def _e_step(self, params: Any, step: Step) -> tuple[EStep, float]:
+        prepared = self.posterior.prepare(self.model, params, step.beta)
+        chunks = self.chunks
+        if step.classification > 0.0:
+            chunks = self._classified(prepared, params, step)
+        e_step = self.executor.map_reduce(prepared.statistics, chunks, combine)
+        return e_step, float(e_step.statistics.weight)
+
+    def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:
+        params = self.model.m_step(params, statistics, step, rng)
+        if isinstance(self.model, RedrawsUnused):
+            params = self.model.redraw_unused(params, statistics, self.moments, rng)
+        if step.parameter_noise > 0.0 and isinstance(self.model, Perturbable):
+            params = self.model.perturb(params, step.parameter_noise, rng)
+        return params
+
+    def _classified(self, prepared: PreparedPosterior, params: Any, step: Step) -> list[Chunk]:
+        """The same chunks, weighted so that only the N_cut points with the largest F_n teach (ET §2)."""
+        assert self.plan.classification is not None
+        explained = probability_of_at_most(params.activation, self.posterior.max_active)
+        final_share = self.plan.classification.margin * explained
+        n_cut = self.moments.weight * (1.0 + step.classification * (final_share - 1.0))
+        weights = keep_best(self._free_energies(prepared), self._weights(), n_cut)
+        return [Chunk(c.X, c.start, c.stop, weights, c.memory) for c in self.chunks]
+
+    def _free_energies(self, prepared: PreparedPosterior) -> np.ndarray:
+        return np.concatenate(list(self.executor.map(prepared.free_energies, self.chunks)))
+
+    def _weights(self) -> np.ndarray:
+        return np.concatenate([chunk.row_weights() for chunk in self.chunks])
+
+
+def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
+    """The weights of the points with the largest values, up to `total`; the point on the border keeps the rest."""
+    order = np.argsort(-values, kind="stable")
+    before = np.cumsum(weights[order]) - weights[order]
+    kept = np.empty_like(weights)
+    kept[order] = np.clip(total - before, 0.0, weights[order])
+    return kept
+
+
+def run(
+    em: EM,
+    params: Any,
+    rng: np.random.Generator,
+    *,
+    tol: float = 0.0,
+    consumers: Sequence[Consumer] = (),
+    wants_stop=lambda record: False,
+    restart: int = 0,
+) -> Outcome:
+    """Read the driver's records until one of them ends the fit. An annealed fit always runs to the end."""
+    converged = GainBelow(tol)
+    history: list[float] = []
+    stop = Stop.SCHEDULE_ENDED if em.plan.anneals or tol == 0.0 else Stop.ITERATIONS_RAN_OUT
+    try:
+        for record in em.steps(params, rng, restart):
+            _check_finite(record)
+            params = record.params
+            history.append(record.free_energy)
+            for consumer in consumers:
+                consumer(record)
+            if tol > 0.0 and not em.plan.anneals and converged(record.free_energy):
+                stop = Stop.CONVERGED
+                break
+            if wants_stop(record):
+                stop = Stop.CALLBACK
+                break
+    except KeyboardInterrupt:
+        if not history:
+            raise
+        stop = Stop.INTERRUPTED
+    return Outcome(params, np.array(history), len(history) - 1, stop)
+
+
+def _check_finite(record: Record) -> None:
+    if not np.isfinite(record.free_energy):
+        raise FloatingPointError(
+            f"The free energy became {record.free_energy} in iteration {record.step.number}: the data's values are too "
+            "large or too small for the model. Rescale the data, for instance with StandardScaler."
+        )

@@ -1,0 +1,87 @@
+"""What an iteration leaves behind, and those who read it: trace, progress, checkpoint. None of them is in the loop."""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from multicause.learning.annealing import Step
+
+
+class Record(NamedTuple):
+    """One E-step: `free_energy` is that of `params`, the parameters *before* the M-step that follows it."""
+
+    step: Step
+    params: Any
+    free_energy: float  # per data point
+    n_taught: float  # total weight of the points that the M-step learns from
+    seconds: float  # since the fit began
+    restart: int = 0
+    final: bool = False  # no M-step follows
+
+
+Consumer = Callable[[Record], None]
+
+
+class Trace:
+    """Appends one line of JSON per record to a file, flushed at once: a fit that dies leaves its history."""
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by `close`)
+
+    def __call__(self, record: Record) -> None:
+        line = {
+            "restart": record.restart,
+            "iteration": record.step.number,
+            "free_energy": record.free_energy,
+            "temperature": record.step.temperature,
+            "n_taught": record.n_taught,
+            "seconds": round(record.seconds, 6),
+            "final": record.final,
+        }
+        self._file.write(json.dumps(line) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+class Progress:
+    """A Rich progress bar on a terminal; on anything else, nothing."""
+
+    def __init__(self, n_steps: int, n_restarts: int, title: str):
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("F = {task.fields[free_energy]}"),
+            TimeRemainingColumn(),
+        )
+        console = Console(file=sys.stderr)
+        self._bar = RichProgress(*columns, console=console, disable=not console.is_terminal)
+        self._n_steps = n_steps
+        self._task = self._bar.add_task(title, total=n_steps * n_restarts, free_energy="…")
+        self._bar.start()
+
+    def __call__(self, record: Record) -> None:
+        done = record.restart * self._n_steps + min(record.step.number + (not record.final), self._n_steps)
+        self._bar.update(self._task, completed=done, free_energy=f"{record.free_energy:.4f}")
+
+    def close(self) -> None:
+        self._bar.stop()
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self) -> None:
+        self._start = time.perf_counter()
+
+    def __call__(self) -> float:
+        return time.perf_counter() - self._start

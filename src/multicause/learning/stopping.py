@@ -1,0 +1,31 @@
+"""When to stop, and the reason in words."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Stop(Enum):
+    """Why a fit ended; the values are sentences."""
+
+    CONVERGED = "the free-energy gain per data point fell below tol"
+    SCHEDULE_ENDED = "the schedule ended: all its iterations were done"
+    ITERATIONS_RAN_OUT = "the iterations ran out before the free energy settled: raise max_iter or tol"
+    CALLBACK = "a callback asked to stop"
+    INTERRUPTED = "the fit was interrupted; the last completed iteration is kept"
+    PARAMETERS_GIVEN = "the parameters were given, not learned"
+
+
+@dataclass
+class GainBelow:
+    """Converged when the free energy per data point rose by less than `tol`, `patience` times in a row."""
+
+    tol: float
+    patience: int = 2
+    _last: float = field(default=float("-inf"), init=False)
+    _small: int = field(default=0, init=False)
+
+    def __call__(self, free_energy: float) -> bool:
+        gain = free_energy - self._last
+        self._last = free_energy
+        self._small = self._small + 1 if gain < self.tol else 0
+        return self._small >= self.patience

@@ -1,0 +1,71 @@
+"""What a generative model offers, and what adds up over chunks of data."""
+
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+
+Params = Any  # a NamedTuple of arrays, the model's own
+Statistics = TypeVar("Statistics", bound=tuple)
+
+
+@runtime_checkable
+class GenerativeModel(Protocol):
+    """p(s, y | params) over binary causes s in {0,1}^H, and the M-step that learns its parameters.
+
+    `states` are (K, H) for all data points alike, or (N, K, H); weights are (N, K).
+    """
+
+    n_components: int
+    kernel: ClassVar[str | None]  # name of a fused kernel in backends/, or None: the definition is walked
+
+    def init_params(self, moments: "DataMoments", rng: np.random.Generator) -> Params: ...
+
+    def sample(self, params: Params, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def log_joint(self, params: Params, Y: np.ndarray, states: np.ndarray) -> np.ndarray: ...
+
+    def selection_scores(self, params: Params, Y: np.ndarray) -> np.ndarray: ...
+
+    def accumulate(self, params: Params, Y: np.ndarray, states: np.ndarray, weights: np.ndarray) -> tuple: ...
+
+    def m_step(self, params: Params, statistics: Any, step: Any, rng: np.random.Generator) -> Params: ...
+
+
+@runtime_checkable
+class RedrawsUnused(Protocol):
+    """A model that replaces causes which no data point uses."""
+
+    def redraw_unused(
+        self, params: Params, statistics: Any, moments: "DataMoments", rng: np.random.Generator
+    ) -> Params: ...
+
+
+@runtime_checkable
+class Perturbable(Protocol):
+    """A model whose fields can be shaken while it is annealed."""
+
+    def perturb(self, params: Params, scale: float, rng: np.random.Generator) -> Params: ...
+
+
+class DataMoments(NamedTuple):
+    """Weighted first moments of the data: all that an initialisation may know of it.
+
+    Drawing random rows instead would make a weight of two differ from a row given twice.
+    """
+
+    weight: float  # total sample weight
+    mean: np.ndarray  # (D,)
+    variance: np.ndarray  # (D,)
+
+
+def combine(first: Statistics, second: Statistics) -> Statistics:
+    """Add two NamedTuples field by field, in place where `first` holds arrays; nested tuples too."""
+    return type(first)(*map(_add, first, second))
+
+
+def _add(a: Any, b: Any) -> Any:
+    if isinstance(a, tuple):
+        return combine(a, b)
+    if isinstance(a, np.ndarray):
+        return np.add(a, b, out=a)
+    return a + b

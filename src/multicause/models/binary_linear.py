@@ -1,0 +1,199 @@
+"""Binary causes that add up under Gaussian noise: LinCA (binary sparse coding), and ET-NMF with non-negative fields."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from multicause.models.base import DataMoments
+from multicause.models.bernoulli_prior import log_prior, truncated_activation_means
+
+UNUSED = 1e-9  # a cause that explains less than this of one data point, in the whole data set, is drawn anew
+PROXIMAL = 1e-6  # pull towards the old field, relative to its use: keeps the solve regular and F from falling
+
+
+class BinaryLinearParams(NamedTuple):
+    components: np.ndarray  # (H, D) one generative field per cause
+    activation: np.ndarray  # (H,) pi
+    noise_variance: float  # sigma^2
+
+
+class BinaryLinearStatistics(NamedTuple):
+    weight: float  # sum_n w_n
+    s: np.ndarray  # (H,) sum_n w_n <s>
+    ss: np.ndarray  # (H, H) sum_n w_n <s s^T>
+    sy: np.ndarray  # (H, D) sum_n w_n <s> y^T
+    yy: float  # sum_n w_n |y|^2
+
+
+@dataclass(frozen=True)
+class BinaryLinear:
+    """Linear causes with Gaussian noise (LinCA).
+
+        s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
+
+    Parameters
+    ----------
+    n_components, n_features : int
+        H and D.
+    shared_activation : bool
+        One pi for all causes instead of one each.
+    fixed : frozenset of {"components", "activation", "noise_variance"}
+        Parameters that the M-step leaves alone.
+    truncated_at : int or None
+        gamma, where only data points of at most gamma causes teach (data classification): pi is then the parameter
+        of a prior truncated to |s| <= gamma.
+    noise_floor : float
+        Smallest noise variance.
+    """
+
+    n_components: int
+    n_features: int
+    shared_activation: bool = False
+    fixed: frozenset[str] = frozenset()
+    truncated_at: int | None = None
+    noise_floor: float = 1e-12
+
+    kernel: ClassVar[str | None] = "binary_linear"
+    selection: ClassVar[Literal["cosine", "upper_bound"]] = "cosine"
+
+    def init_params(self, moments: DataMoments, rng: np.random.Generator) -> BinaryLinearParams:
+        """Two causes active on average; fields spread about the field that explains the mean; all variance is noise."""
+        activation = min(2.0 / self.n_components, 0.5)
+        components = self.draw_components(moments, rng, self.n_components)
+        noise = max(float(moments.variance.mean()), self.noise_floor)
+        return BinaryLinearParams(components, np.full(self.n_components, activation), noise)
+
+    def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
+        expected_active = min(2.0, 0.5 * self.n_components)
+        spread = np.sqrt(moments.variance) / 3.0
+        return moments.mean / expected_active + spread * rng.standard_normal((n, self.n_features))
+
+    def sample(self, params: BinaryLinearParams, n_samples: int, rng: np.random.Generator):
+        states = (rng.random((n_samples, self.n_components)) < params.activation).astype(float)
+        noise = np.sqrt(params.noise_variance) * rng.standard_normal((n_samples, self.n_features))
+        return states @ params.components + noise, states
+
+    def log_joint(self, params: BinaryLinearParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """log p(s, y) = log p(s) - D/2 log(2 pi sigma^2) - |y - sum_h s_h W_h|^2 / (2 sigma^2), (N, K)."""
+        residual = Y[:, None, :] - states @ params.components  # (N, K, D)
+        distance = np.einsum("nkd,nkd->nk", residual, residual)
+        log_noise = -0.5 * self.n_features * np.log(2.0 * np.pi * params.noise_variance)
+        return log_prior(params.activation, states) + log_noise - 0.5 * distance / params.noise_variance
+
+    def selection_scores(self, params: BinaryLinearParams, Y: np.ndarray) -> np.ndarray:
+        """W_h^T y / |W_h|: the cosine of ET eq. 33, whose factor 1/|y| changes no ranking."""
+        return (Y @ params.components.T) * inverse_norms(params.components)
+
+    def accumulate(
+        self, params: BinaryLinearParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray
+    ) -> BinaryLinearStatistics:
+        """Sums over data points n and states k, each weighted by weights (N, K) = w_n q_n(s_k)."""
+        states = np.broadcast_to(states, (*weights.shape, self.n_components))
+        mean = np.einsum("nk,nkh->nh", weights, states)
+        ss = np.einsum("nk,nkh,nkg->hg", weights, states, states, optimize=True)
+        row_weights = weights.sum(axis=1)
+        yy = float(row_weights @ np.einsum("nd,nd->n", Y, Y))
+        return BinaryLinearStatistics(float(row_weights.sum()), mean.sum(axis=0), ss, mean.T @ Y, yy)
+
+    def m_step(
+        self, params: BinaryLinearParams, statistics: BinaryLinearStatistics, step: Any, rng: np.random.Generator
+    ) -> BinaryLinearParams:
+        if statistics.weight <= 0.0:
+            return params
+        components, activation, noise = params
+        if "components" not in self.fixed:
+            components = self._new_components(components, statistics)
+        if "noise_variance" not in self.fixed:
+            noise = max(mean_squared_error(components, statistics), self.noise_floor)
+        if "activation" not in self.fixed:
+            activation = self._new_activation(activation, statistics)
+        return BinaryLinearParams(components, activation, noise)
+
+    def _new_components(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
+        """W = (sum <s s^T>)^-1 sum <s> y^T (ET eq. 26), with a vanishing pull towards the old W."""
+        pull = PROXIMAL * np.maximum(np.diag(statistics.ss), UNUSED)
+        regular = statistics.ss + np.diag(pull)
+        return linalg.solve(regular, statistics.sy + pull[:, None] * old, assume_a="pos", check_finite=False)
+
+    def _new_activation(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
+        """pi = mean <s>; under data classification the fixed point of the truncated prior (MATH §1)."""
+        mean = statistics.s / statistics.weight
+        if self.shared_activation:
+            mean = np.full_like(mean, mean.mean())
+        if self.truncated_at is not None:
+            mean = old * mean / truncated_activation_means(old, self.truncated_at)
+        least = 1e-3 / (1.0 + statistics.weight)
+        return np.clip(mean, least, 1.0 - least)
+
+    def redraw_unused(
+        self,
+        params: BinaryLinearParams,
+        statistics: BinaryLinearStatistics,
+        moments: DataMoments,
+        rng: np.random.Generator,
+    ) -> BinaryLinearParams:
+        """Draw anew the field of every cause that no data point uses: its old one costs nothing to give up."""
+        unused = np.flatnonzero(statistics.s < UNUSED)
+        if "components" in self.fixed or unused.size == 0:
+            return params
+        components = params.components.copy()
+        components[unused] = self.draw_components(moments, rng, unused.size)
+        return params._replace(components=components)
+
+    def perturb(self, params: BinaryLinearParams, scale: float, rng: np.random.Generator) -> BinaryLinearParams:
+        """Add N(0, scale^2) to every field entry (ET §4.1)."""
+        if "components" in self.fixed:
+            return params
+        return params._replace(components=params.components + scale * rng.standard_normal(params.components.shape))
+
+
+@dataclass(frozen=True)
+class NonnegativeLinear(BinaryLinear):
+    """Linear causes with non-negative fields (ET-NMF).
+
+    Parameters
+    ----------
+    field_update : {"multiplicative", "clamped"}
+        Twenty multiplicative steps towards the M-step's solution (ET eq. 27), or the free solution clamped at 0.
+    """
+
+    field_update: Literal["multiplicative", "clamped"] = "multiplicative"
+
+    selection: ClassVar[Literal["cosine", "upper_bound"]] = "upper_bound"
+    n_partial_steps: ClassVar[int] = 20
+
+    def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
+        return np.abs(super().draw_components(moments, rng, n))
+
+    def selection_scores(self, params: BinaryLinearParams, Y: np.ndarray) -> np.ndarray:
+        """log pi_h + log N(y; max(y, W_h), sigma^2), up to a constant: the upper bound of ET eq. 28."""
+        excess = np.maximum(params.components - Y[:, None, :], 0.0)  # (N, H, D)
+        return np.log(params.activation) - np.einsum("nhd,nhd->nh", excess, excess) / (2.0 * params.noise_variance)
+
+    def _new_components(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
+        if self.field_update == "clamped":
+            return np.maximum(super()._new_components(old, statistics), 0.0)
+        components = old
+        for _ in range(self.n_partial_steps):
+            current = statistics.ss @ components
+            ratio = np.divide(statistics.sy, current, out=np.ones_like(components), where=current > 0.0)
+            components = components * ratio
+        return components
+
+    def perturb(self, params: BinaryLinearParams, scale: float, rng: np.random.Generator) -> BinaryLinearParams:
+        moved = super().perturb(params, scale, rng)
+        return moved._replace(components=np.maximum(moved.components, 0.0))
+
+
+def inverse_norms(components: np.ndarray) -> np.ndarray:
+    """1 / |W_h|, and 0 for a field that is zero."""
+    norms = np.linalg.norm(components, axis=1)
+    return np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
+
+
+def mean_squared_error(components: np.ndarray, statistics: BinaryLinearStatistics) -> float:
+    """<|y - sum_h s_h W_h|^2> / D, from the statistics alone."""
+    explained = 2.0 * np.vdot(components, statistics.sy) - np.vdot(components, statistics.ss @ components)
+    return float(statistics.yy - explained) / (statistics.weight * components.shape[1])

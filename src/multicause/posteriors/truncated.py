@@ -1,0 +1,111 @@
+"""The truncated posterior: exact inference among the causes that a selection function picks (MATH §1)."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from multicause.backends import numba_cpu
+from multicause.execution.chunks import Chunk
+from multicause.models.base import GenerativeModel
+from multicause.posteriors.definition import DefinitionWalk
+
+
+class EStep(NamedTuple):
+    """What one chunk adds to an iteration."""
+
+    free_energy: float  # sum_n w_n F_n
+    statistics: Any  # the model's own
+
+
+class Walk(Protocol):
+    """Expectations over the truncated states, for one set of parameters. `evidence` is what it derives from Y once."""
+
+    def evidence(self, Y: np.ndarray) -> Any: ...
+
+    def select(self, evidence: Any, n_candidates: int) -> np.ndarray: ...
+
+    def free_energies(self, evidence: Any, candidates: np.ndarray) -> np.ndarray: ...
+
+    def means(self, evidence: Any, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
+
+    def accumulate(self, evidence: Any, candidates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Any]: ...
+
+
+@dataclass(frozen=True)
+class TruncatedPosterior:
+    """q_n(s) = p(s, y_n)^beta / Z_n for s in K_n = {s : |s| <= gamma, s_h = 0 outside the H' candidates}, else 0.
+
+    Parameters
+    ----------
+    n_candidates, max_active : int
+        H' and gamma.
+    singletons : bool
+        Keep every single cause in K_n, candidate or not.
+    monotone : bool
+        Per data point, keep the last iteration's candidates where they give the larger F_n: F then never falls.
+    use_kernel : bool
+        Use the model's fused kernel where it has one; otherwise its definition.
+    """
+
+    n_candidates: int
+    max_active: int
+    singletons: bool = True
+    monotone: bool = False
+    use_kernel: bool = True
+
+    def prepare(self, model: GenerativeModel, params: Any, beta: float = 1.0) -> "PreparedPosterior":
+        """Everything that all chunks of one iteration share."""
+        singletons = self.singletons and self.n_candidates < model.n_components
+        if self.use_kernel and model.kernel is not None:
+            walk: Walk = numba_cpu.load(model.kernel).Walk(model, params, self.max_active, singletons, beta)
+        else:
+            walk = DefinitionWalk(model, params, self.max_active, singletons, beta)
+        return PreparedPosterior(self, walk, model.n_components)
+
+
+@dataclass(frozen=True)
+class PreparedPosterior:
+    """A truncated posterior at given parameters: the task that each chunk carries out."""
+
+    posterior: TruncatedPosterior
+    walk: Walk
+    n_components: int
+
+    def statistics(self, chunk: Chunk) -> EStep:
+        """The E-step of a chunk, which remembers its candidates for the next iteration."""
+        weights = chunk.row_weights()
+        evidence = self.walk.evidence(chunk.rows())
+        candidates = self._candidates(evidence, chunk)
+        free_energies, statistics = self.walk.accumulate(evidence, candidates, weights)
+        return EStep(float(free_energies @ weights), statistics)
+
+    def free_energies(self, chunk: Chunk) -> np.ndarray:
+        """F_n of each row."""
+        evidence = self.walk.evidence(chunk.rows())
+        return self.walk.free_energies(evidence, self._candidates(evidence, chunk))
+
+    def means(self, chunk: Chunk) -> np.ndarray:
+        """<s>_n of each row, (N, H)."""
+        evidence = self.walk.evidence(chunk.rows())
+        return self.walk.means(evidence, self._candidates(evidence, chunk))[1]
+
+    def _candidates(self, evidence: Any, chunk: Chunk) -> np.ndarray:
+        fresh = self._select(evidence, chunk.stop - chunk.start)
+        if not self.posterior.monotone or self.posterior.n_candidates == self.n_components:
+            return fresh
+        kept = chunk.memory.get("candidates")
+        if kept is not None:
+            fresh = self._better(evidence, kept, fresh)
+        chunk.memory["candidates"] = fresh
+        return fresh
+
+    def _better(self, evidence: Any, kept: np.ndarray, fresh: np.ndarray) -> np.ndarray:
+        """Per row the candidates with the larger F_n; the fresh ones where both agree to rounding."""
+        before, after = self.walk.free_energies(evidence, kept), self.walk.free_energies(evidence, fresh)
+        return np.where((before - after > 1e-13 * np.abs(after))[:, None], kept, fresh)
+
+    def _select(self, evidence: Any, n_rows: int) -> np.ndarray:
+        if self.posterior.n_candidates == self.n_components:
+            return np.tile(np.arange(self.n_components, dtype=np.int32), (n_rows, 1))
+        return self.walk.select(evidence, self.posterior.n_candidates)

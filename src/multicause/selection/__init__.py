@@ -1,0 +1,5 @@
+"""Which causes to consider for a data point: selection functions and the choice of the best candidates."""
+
+from multicause.selection.hand_derived import top_candidates
+
+__all__ = ["top_candidates"]

@@ -1,0 +1,6 @@
+"""Public oracles: the posterior by brute force, and checks for people who bring their own model."""
+
+from multicause.testing.brute_force import BruteForce, all_states, brute_force
+from multicause.testing.check_model import check_model
+
+__all__ = ["BruteForce", "all_states", "brute_force", "check_model"]

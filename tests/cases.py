@@ -1,0 +1,24 @@
+"""The table of cases: every model, with parameters and data of its own, that the tests run over."""
+
+import numpy as np
+
+from multicause.models import BinaryLinear, BinaryLinearParams, NonnegativeLinear
+
+
+def binary_linear(n_components, n_features, rng):
+    """LinCA with a parameter of every kind: close fields, unequal activations, small and large noise."""
+    params = BinaryLinearParams(
+        components=rng.normal(scale=2.0, size=(n_components, n_features)),
+        activation=rng.uniform(0.02, 0.6, size=n_components),
+        noise_variance=float(np.exp(rng.uniform(-3.0, 2.0))),
+    )
+    return BinaryLinear(n_components, n_features), params
+
+
+def nonnegative_linear(n_components, n_features, rng):
+    _, params = binary_linear(n_components, n_features, rng)
+    model = NonnegativeLinear(n_components, n_features)
+    return model, params._replace(components=np.abs(params.components))
+
+
+MODELS = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}

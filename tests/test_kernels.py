@@ -1,0 +1,170 @@
+"""Kernels and the definition against brute force, on random cases over the whole table of models."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from multicause.backends.numba_cpu import load
+from multicause.backends.numba_cpu.subset_tree import count_subsets, subset_tree
+from multicause.execution import split
+from multicause.models import combine
+from multicause.posteriors import ExactPosterior, TruncatedPosterior
+from multicause.posteriors.definition import DefinitionWalk
+from multicause.selection import top_candidates
+from multicause.testing import brute_force
+
+from cases import MODELS
+
+
+@st.composite
+def truncations(draw, most_causes=9):
+    n_components = draw(st.integers(1, most_causes))
+    n_candidates = draw(st.integers(1, n_components))
+    return n_components, n_candidates, draw(st.integers(1, n_candidates))
+
+
+def make_case(name, n_components, n_candidates, seed, n_rows=13, n_features=None):
+    """A model, its parameters, data near the model's, and random candidates."""
+    rng = np.random.default_rng(seed)
+    model, params = MODELS[name](n_components, n_features or int(rng.integers(1, 8)), rng)
+    Y = model.sample(params, n_rows, rng)[0]
+    candidates = np.sort(rng.permuted(np.tile(np.arange(n_components), (n_rows, 1)), axis=1)[:, :n_candidates], axis=1)
+    return model, params, Y, candidates.astype(np.int32), rng
+
+
+def walks(model, params, max_active, singletons, beta):
+    kernel = load(model.kernel).Walk(model, params, max_active, singletons, beta)
+    return kernel, DefinitionWalk(model, params, max_active, singletons, beta)
+
+
+def assert_statistics_close(actual, wanted, tolerance):
+    for name in wanted._fields:
+        scale = max(1.0, np.max(np.abs(getattr(wanted, name))))
+        assert_allclose(getattr(actual, name), getattr(wanted, name), rtol=0, atol=tolerance * scale, err_msg=name)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(truncation=truncations(), singletons=st.booleans(), beta=st.sampled_from([1.0, 0.3]), seed=st.integers(0, 10**6))
+def test_kernel_and_definition_equal_brute_force(name, truncation, singletons, beta, seed):
+    n_components, n_candidates, max_active = truncation
+    model, params, Y, candidates, rng = make_case(name, n_components, n_candidates, seed)
+    weights = rng.uniform(0.0, 2.0, size=len(Y))
+    oracle = brute_force(
+        model, params, Y, candidates=candidates, max_active=max_active, singletons=singletons, beta=beta
+    )
+    wanted = model.accumulate(params, Y, oracle.states, weights[:, None] * oracle.q)
+    for walk in walks(model, params, max_active, singletons, beta):
+        evidence = walk.evidence(Y)
+        assert_allclose(walk.free_energies(evidence, candidates), oracle.free_energy, rtol=1e-10, atol=1e-10)
+        free_energies, means = walk.means(evidence, candidates)
+        assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
+        assert_allclose(means, oracle.mean, rtol=0, atol=1e-10)
+        free_energies, statistics = walk.accumulate(evidence, candidates, weights)
+        assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
+        assert_statistics_close(statistics, wanted, 1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("n_components", [1, 4, 12])
+def test_truncation_over_every_state_equals_the_exact_posterior(name, n_components):
+    model, params, Y, _, _ = make_case(name, n_components, n_components, seed=n_components)
+    oracle = brute_force(model, params, Y)
+    everything = np.tile(np.arange(n_components, dtype=np.int32), (len(Y), 1))
+    for use_kernel in (True, False):
+        walk = ExactPosterior(n_components, use_kernel).prepare(model, params).walk
+        free_energies, means = walk.means(walk.evidence(Y), everything)
+        assert_allclose(free_energies, oracle.free_energy, rtol=1e-10)
+        assert_allclose(means, oracle.mean, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_log_joint_of_the_kernel_equals_the_definition(name):
+    """With gamma = H' = |s| and one state's candidates, differences of log normalisers single out each state."""
+    n_components = 7
+    model, params, Y, _, _ = make_case(name, n_components, 1, seed=3)
+    oracle = brute_force(model, params, Y)
+    walk, _ = walks(model, params, n_components, False, 1.0)
+    evidence = walk.evidence(Y)
+    for state, log_joint in zip(oracle.states, oracle.log_joint.T, strict=True):
+        members = np.flatnonzero(state).astype(np.int32)
+        if members.size == 0:
+            assert_allclose(evidence.constant, log_joint, rtol=1e-10)
+            continue
+        candidates = np.tile(members, (len(Y), 1))
+        subsets = oracle.states @ state == oracle.states.sum(axis=1)
+        wanted = np.logaddexp.reduce(oracle.log_joint[:, subsets], axis=1)
+        assert_allclose(walk.free_energies(evidence, candidates), wanted, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(truncation=truncations(most_causes=20), seed=st.integers(0, 10**6))
+def test_kernel_selects_what_the_definition_selects(name, truncation, seed):
+    n_components, n_candidates, _ = truncation
+    model, params, Y, _, _ = make_case(name, n_components, n_candidates, seed)
+    kernel, definition = walks(model, params, 1, True, 1.0)
+    chosen = kernel.select(kernel.evidence(Y), n_candidates)
+    wanted = definition.select(Y, n_candidates)
+    scores = model.selection_scores(params, Y)
+    # equal up to causes whose scores tie within rounding
+    assert_allclose(
+        np.take_along_axis(scores, chosen.astype(int), 1).sum(axis=1),
+        np.take_along_axis(scores, wanted.astype(int), 1).sum(axis=1),
+        rtol=1e-9,
+        atol=1e-9,
+    )
+    assert (np.diff(chosen, axis=1) > 0).all()
+
+
+def test_top_candidates_prefers_the_first_of_equals():
+    scores = np.array([[1.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0]])
+    wanted = [[1, 2], [0, 1]]
+    assert top_candidates(scores, 2).tolist() == wanted
+    assert load("binary_linear").top_candidates(scores, np.ones(4), 2).tolist() == wanted
+
+
+@given(st.integers(1, 10).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))))
+def test_the_subset_tree_holds_every_small_subset_once_with_parents_first(sizes):
+    n_candidates, max_active = sizes
+    tree = subset_tree(n_candidates, max_active)
+    subsets = [tuple(members[:depth]) for members, depth in zip(tree.members, tree.depth, strict=True)]
+    assert len(set(subsets)) == len(subsets) == count_subsets(n_candidates, max_active)
+    for row, subset in enumerate(subsets[1:], start=1):
+        assert subsets[tree.parent[row]] == subset[:-1]
+        assert tree.parent[row] < row
+
+
+@given(st.lists(st.floats(-800, 0), min_size=1, max_size=40))
+def test_the_fast_exponential_is_exact_to_rounding_and_flushes_small_weights(values):
+    exponentiate = load("binary_linear")._exponentiate
+    x = np.array(values)
+    result = np.empty_like(x)
+    exponentiate(x, result)
+    large = x >= -69.0
+    assert_allclose(result[large], np.exp(x[large]), rtol=4e-16 * 4)
+    assert (result[~large] == 0.0).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_extreme_evidence_gives_finite_expectations(name):
+    """Log joints a million apart, and noise so small that all weights but one vanish."""
+    model, params, Y, candidates, _ = make_case(name, 8, 4, seed=5)
+    params = params._replace(noise_variance=1e-7)
+    walk, _ = walks(model, params, 3, True, 1.0)
+    free_energies, means = walk.means(walk.evidence(1e2 * Y), candidates)
+    assert np.isfinite(free_energies).all()
+    assert ((means >= 0.0) & (means <= 1.0 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_posterior_without_kernel_gives_the_same_statistics(name):
+    model, params, Y, _, _ = make_case(name, 8, 3, seed=11, n_rows=300, n_features=6)
+    results = []
+    for use_kernel in (True, False):
+        prepared = TruncatedPosterior(3, 2, use_kernel=use_kernel).prepare(model, params, 0.7)
+        parts = [prepared.statistics(chunk) for chunk in split(Y, 8, chunk_size=256)]
+        assert len(parts) == 2
+        results.append(combine(*parts))
+    assert_allclose(results[0].free_energy, results[1].free_energy, rtol=1e-10)
+    assert_statistics_close(results[0].statistics, results[1].statistics, 1e-10)
