@@ -143,11 +143,7 @@ class ComponentEstimator(
             sum_h s_h W_h.
         """
         check_is_fitted(self)
-        S = check_array(S, dtype=[np.float64, np.float32], input_name="S")
-        if S.shape[1] != len(self.components_):
-            raise ValueError(
-                f"S must have one column per component: {len(self.components_)} of them. Got {S.shape[1]} instead."
-            )
+        S = self._check_states(S)
         return S @ self.components_.astype(S.dtype, copy=False)
 
     def reconstruct(self, X):
@@ -197,6 +193,24 @@ class ComponentEstimator(
             The mean of `score_samples`.
         """
         return float(self.score_samples(X).mean())
+
+    def log_joint(self, X, S):
+        """log p(s, y) of given states.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+        S : array-like of shape (n_states, n_components)
+            States of zeros and ones.
+
+        Returns
+        -------
+        log_joint : ndarray of shape (n_samples, n_states)
+            For each data point the log joint of each state, in nats.
+        """
+        X = self._validate_fitted(X)
+        return self._fitted_model().log_joint(self._params(), X.astype(np.float64), self._check_states(S))
 
     def sample(self, n_samples=1, random_state=None):
         """Draw data from the learned model.
@@ -291,6 +305,14 @@ class ComponentEstimator(
     def _validate_fitted(self, X) -> np.ndarray:
         check_is_fitted(self)
         return self._validate(X, reset=False)
+
+    def _check_states(self, S) -> np.ndarray:
+        S = check_array(S, dtype=[np.float64, np.float32], input_name="S")
+        if S.shape[1] != len(self.components_):
+            raise ValueError(
+                f"S must have one column per component: {len(self.components_)} of them. Got {S.shape[1]} instead."
+            )
+        return S
 
     def _per_chunk(self, question: str, X: np.ndarray):
         """Ask the posterior `question` of every chunk of X; yields (chunk, answer)."""

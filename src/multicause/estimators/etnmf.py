@@ -24,6 +24,9 @@ class ETNMF(LinearEstimator):
     field_update : {"multiplicative", "clamped"}, default="multiplicative"
         M-step of the fields: twenty multiplicative steps, under which the free energy never falls, or the
         unconstrained solution with negative entries set to zero.
+    allow_negative : bool, default=False
+        Accept negative data: Gaussian noise about a background of zero makes half of it negative. The fields are
+        non-negative all the same.
     activation_type : {"individual", "shared"}, default="individual"
         One activation probability per cause, or one for all.
     fixed : tuple of {"components", "activation", "noise_variance"}, default=()
@@ -97,6 +100,7 @@ class ETNMF(LinearEstimator):
     _parameter_constraints: dict = {
         **LinearEstimator._parameter_constraints,
         "field_update": [StrOptions({"multiplicative", "clamped"})],
+        "allow_negative": ["boolean"],
     }
 
     def __init__(
@@ -107,6 +111,7 @@ class ETNMF(LinearEstimator):
         max_active="auto",
         singletons=True,
         field_update="multiplicative",
+        allow_negative=False,
         activation_type="individual",
         fixed=(),
         components_init=None,
@@ -130,6 +135,7 @@ class ETNMF(LinearEstimator):
         self.max_active = max_active
         self.singletons = singletons
         self.field_update = field_update
+        self.allow_negative = allow_negative
         self.activation_type = activation_type
         self.fixed = fixed
         self.components_init = components_init
@@ -154,7 +160,8 @@ class ETNMF(LinearEstimator):
 
     def _validate(self, X, reset):
         X = super()._validate(X, reset)
-        refuse_negative(X, "X", "ETNMF", "Shift or clip the data, or use LinCA.")
+        if not self.allow_negative:
+            refuse_negative(X, "X", "ETNMF", "Shift or clip the data, set allow_negative=True, or use LinCA.")
         return X
 
     def _check_components(self, components, shape, name="components_init"):

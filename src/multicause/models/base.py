@@ -15,8 +15,10 @@ class GenerativeModel(Protocol):
     `states` are (K, H) for all data points alike, or (N, K, H); weights are (N, K).
     """
 
-    n_components: int
     kernel: ClassVar[str | None]  # name of a fused kernel in backends/, or None: the definition is walked
+
+    @property
+    def n_components(self) -> int: ...
 
     def init_params(self, moments: "DataMoments", rng: np.random.Generator) -> Params: ...
 

@@ -113,9 +113,11 @@ class BinaryLinear:
 
     def _new_components(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
         """W = (sum <s s^T>)^-1 sum <s> y^T (ET eq. 26), with a vanishing pull towards the old W."""
-        pull = PROXIMAL * np.maximum(np.diag(statistics.ss), UNUSED)
-        regular = statistics.ss + np.diag(pull)
-        return linalg.solve(regular, statistics.sy + pull[:, None] * old, assume_a="pos", check_finite=False)
+        use = np.maximum(np.diag(statistics.ss), UNUSED)
+        scale = 1.0 / np.sqrt(use)  # rare causes next to common ones must not make the solve ill-conditioned
+        correlation = scale[:, None] * statistics.ss * scale + PROXIMAL * np.eye(self.n_components)
+        target = scale[:, None] * (statistics.sy + PROXIMAL * use[:, None] * old)
+        return scale[:, None] * linalg.solve(correlation, target, assume_a="pos", check_finite=False)
 
     def _new_activation(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
         """pi = mean <s>; under data classification the fixed point of the truncated prior (MATH §1)."""
@@ -175,11 +177,11 @@ class NonnegativeLinear(BinaryLinear):
     def _new_components(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
         if self.field_update == "clamped":
             return np.maximum(super()._new_components(old, statistics), 0.0)
-        components = old
+        components, target = old, np.maximum(statistics.sy, 0.0)  # data below zero ask for a field of zero
         for _ in range(self.n_partial_steps):
             current = statistics.ss @ components
-            ratio = np.divide(statistics.sy, current, out=np.ones_like(components), where=current > 0.0)
-            components = components * ratio
+            share = np.divide(components, current, out=np.zeros_like(components), where=current > 0.0)
+            components = share * target  # in this order nothing overflows: a share is at most 1 / <s_h s_h>
         return components
 
     def perturb(self, params: BinaryLinearParams, scale: float, rng: np.random.Generator) -> BinaryLinearParams:

@@ -44,6 +44,9 @@ class DefinitionWalk:
     def evidence(self, Y: np.ndarray) -> np.ndarray:
         return Y
 
+    def subset(self, Y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        return Y[rows]
+
     def select(self, Y: np.ndarray, n_candidates: int) -> np.ndarray:
         return top_candidates(self.model.selection_scores(self.params, Y), n_candidates)
 

@@ -23,6 +23,8 @@ class Walk(Protocol):
 
     def evidence(self, Y: np.ndarray) -> Any: ...
 
+    def subset(self, evidence: Any, rows: np.ndarray) -> Any: ...
+
     def select(self, evidence: Any, n_candidates: int) -> np.ndarray: ...
 
     def free_energies(self, evidence: Any, candidates: np.ndarray) -> np.ndarray: ...
@@ -102,8 +104,14 @@ class PreparedPosterior:
 
     def _better(self, evidence: Any, kept: np.ndarray, fresh: np.ndarray) -> np.ndarray:
         """Per row the candidates with the larger F_n; the fresh ones where both agree to rounding."""
-        before, after = self.walk.free_energies(evidence, kept), self.walk.free_energies(evidence, fresh)
-        return np.where((before - after > 1e-13 * np.abs(after))[:, None], kept, fresh)
+        rows = np.flatnonzero((kept != fresh).any(axis=1))
+        if rows.size:
+            differing = self.walk.subset(evidence, rows)
+            before = self.walk.free_energies(differing, kept[rows])
+            after = self.walk.free_energies(differing, fresh[rows])
+            rows = rows[before - after > 1e-13 * np.abs(after)]
+            fresh[rows] = kept[rows]
+        return fresh
 
     def _select(self, evidence: Any, n_rows: int) -> np.ndarray:
         if self.posterior.n_candidates == self.n_components:

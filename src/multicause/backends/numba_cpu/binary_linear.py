@@ -279,6 +279,9 @@ class Walk:
             Y, tiled_product(Y, self.scaled_fields), self.log_silence - 0.5 * distance / self.params.noise_variance
         )
 
+    def subset(self, evidence, rows):
+        return Evidence(*(array[rows] for array in evidence))
+
     def select(self, evidence, n_candidates):
         if self.model.selection == "cosine":
             return top_candidates(evidence.projection, inverse_norms(self.params.components), n_candidates)

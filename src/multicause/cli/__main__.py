@@ -1,0 +1,5 @@
+"""`python -m multicause.cli`."""
+
+from multicause.cli import main
+
+main(prog_name="multicause")

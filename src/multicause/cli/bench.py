@@ -1,0 +1,30 @@
+"""`multicause bench`: measure speed and memory against what is wanted of them."""
+
+from __future__ import annotations
+
+import click
+
+from multicause.cli.choosing import choose
+from multicause.cli.console import print_table, verdict
+
+
+@click.command("bench")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--list", "list_only", is_flag=True, help="List the benchmarks.")
+@click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
+@click.pass_context
+def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, quick: bool) -> None:
+    """Run the benchmarks NAME..., or all of them. The exit code is 1 if one falls short."""
+    from multicause.experiments.bench import BENCHMARKS
+
+    if list_only:
+        for name in BENCHMARKS:
+            click.echo(name)
+        return
+    short = False
+    for name, benchmark in choose("benchmark", names, BENCHMARKS).items():
+        rows = benchmark(quick)
+        table = [(what, value, wanted, verdict(met, unknown="for information")) for what, value, wanted, met in rows]
+        print_table(name, ("what", "measured", "wanted", "verdict"), table)
+        short = short or any(met is not None and not met for *_, met in rows)
+    ctx.exit(int(short))

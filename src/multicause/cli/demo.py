@@ -1,0 +1,41 @@
+"""`multicause demo`: two small examples, from data to a page with pictures."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command("demo")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="demo",
+    show_default=True,
+    help="Folder.",
+)
+@click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser.  [default: no-open]")
+def command(output: Path, open_page: bool) -> None:
+    """Learn the bars behind pictures and show how."""
+    from multicause.cli.demo_lessons import LESSONS, learn
+    from multicause.cli.demo_page import pictures, sections
+    from multicause.cli.pictures import write_png
+    from multicause.report import write_report
+
+    output.mkdir(parents=True, exist_ok=True)
+    all_sections = []
+    for lesson in LESSONS:
+        learned = learn(lesson)
+        found = learned.recovery.found
+        click.echo(f"{lesson.title}: {found.sum()} of {len(found)} causes found in {learned.seconds:.1f} s")
+        drawn = pictures(learned)
+        for name, figure in drawn.items():
+            write_png(output / f"{lesson.name}-{name}.png", figure)
+        all_sections += sections(learned, drawn)
+    page = output / "index.html"
+    write_report(page, "multicause: the few hidden causes behind each data point", all_sections)
+    click.echo(f"Look at {page}")
+    if open_page:
+        import webbrowser
+
+        webbrowser.open(page.absolute().as_uri())

@@ -1,0 +1,98 @@
+"""The examples of `multicause demo`: data with known causes, and the estimator that is to find them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multicause import ETNMF, LinCA
+from multicause.datasets import Bars, make_bars
+from multicause.learning import Annealing
+from multicause.metrics import Recovery, found_causes
+from multicause.models import BinaryLinear, BinaryLinearParams
+
+SEED = 1000
+SIZE = 6
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """An example: its words, its data, and how it is learned."""
+
+    name: str  # of the picture files
+    title: str
+    text: str
+    draw: Callable[[], Bars]
+    estimator: Any
+
+
+class Learned(NamedTuple):
+    """A lesson after the fit."""
+
+    lesson: Lesson
+    bars: Bars
+    estimator: Any
+    recovery: Recovery
+    probabilities: np.ndarray  # of each cause in each data point, (N, H)
+    seconds: float
+
+
+def _signed_bars() -> Bars:
+    return make_bars(1500, SIZE, signed=True, random_state=SEED)
+
+
+def _nonnegative_bars() -> Bars:
+    bars = make_bars(1500, SIZE, random_state=SEED + 1)
+    return bars._replace(X=np.maximum(bars.X, 0.0))
+
+
+LESSONS = (
+    Lesson(
+        "signed-bars",
+        "LinCA on signed bars",
+        "Each picture is a sum of a few bars, some positive (red) and some negative (blue), with noise. LinCA "
+        "sees the pictures only, and is to find the bars: twelve causes, of which it considers six per picture and "
+        "lets four be active at once. "
+        "The fit is annealed: it starts at temperature 13 and cools to 1.",
+        _signed_bars,
+        LinCA(
+            2 * SIZE,
+            n_candidates=6,
+            max_active=4,
+            annealing=Annealing(initial=13.0),
+            max_iter=100,
+            n_init=3,
+            random_state=SEED,
+            verbose=1,
+        ),
+    ),
+    Lesson(
+        "nonnegative-bars",
+        "ETNMF on non-negative bars",
+        "Here all bars are positive, and noise below zero is cut off, so that nothing is negative. ETNMF factorises "
+        "such data into non-negative parts which are present or not. It considers eight of twelve causes per picture, "
+        "lets five be active at once, and keeps the best of three fits.",
+        _nonnegative_bars,
+        ETNMF(2 * SIZE, n_candidates=8, max_active=5, n_init=3, random_state=SEED, verbose=1),
+    ),
+)
+
+
+def learn(lesson: Lesson) -> Learned:
+    """Draw the data, fit, and compare with the truth."""
+    bars = lesson.draw()
+    begin = perf_counter()
+    estimator = lesson.estimator.fit(bars.X)
+    seconds = perf_counter() - begin
+    found = recovery(estimator, bars.components)
+    return Learned(lesson, bars, estimator, found, estimator.predict_proba(bars.X), seconds)
+
+
+def recovery(estimator: Any, causes: np.ndarray) -> Recovery:
+    """Which causes the estimator has found: each by the unit that explains it best on its own."""
+    W = estimator.components_
+    params = BinaryLinearParams(W, estimator.activation_, estimator.noise_variance_)
+    alone = BinaryLinear(*W.shape).log_joint(params, causes, np.eye(len(W)))
+    return found_causes(W, causes, alone)

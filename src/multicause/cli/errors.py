@@ -1,0 +1,56 @@
+"""Errors and warnings of the command line: one line each, without a traceback."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+# Bad files and bad values; TableError, ModelFileError and DatasetNotFound are among them. ImportError: a missing extra.
+USER_ERRORS = (ValueError, OSError, ImportError, MemoryError)
+
+
+class UserError(click.ClickException):
+    """What the user can mend: exit code 2."""
+
+    exit_code = 2
+
+
+class OneLineErrors(click.Group):
+    """A group of commands that answers what the user can mend with one line, unless --debug asks for more."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with _one_line_warnings():
+            if ctx.params.get("debug"):
+                return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            except (click.exceptions.NoArgsIsHelpError, BrokenPipeError):
+                raise
+            except click.UsageError as error:
+                path = error.ctx.command_path if error.ctx else ctx.command_path
+                raise UserError(f"{one_line(error.format_message())} See '{path} --help'.") from error
+            except USER_ERRORS as error:
+                raise UserError(describe(error)) from error
+
+
+def describe(error: BaseException) -> str:
+    """An error as one line."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"'{error.filename}': {error.strerror}."
+    return one_line(str(error)) or f"{type(error).__name__}."
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@contextmanager
+def _one_line_warnings() -> Iterator[None]:
+    def show(message: Warning | str, *details: Any, **more: Any) -> None:
+        click.echo(f"Warning: {one_line(str(message))}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield

@@ -1,0 +1,95 @@
+"""`multicause fit`: learn the causes of a table of data."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from multicause.cli.console import print_pairs
+from multicause.cli.parameters import INPUT, OutputFile
+from multicause.cli.reading import read_data
+
+if TYPE_CHECKING:
+    import numpy as np
+
+AT_LEAST_ONE = click.IntRange(min=1)
+
+
+@click.command("fit")
+@click.argument("data", type=INPUT)
+@click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
+@click.option("--model", type=click.Choice(["linca", "etnmf"]), default="linca", show_default=True, help="What to fit.")
+@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Number of causes. [default: columns]")
+@click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Causes considered per data point (H').")
+@click.option("--max-active", type=AT_LEAST_ONE, help="Most causes active at once (gamma).")
+@click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="Most EM iterations.")
+@click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy gains less.")
+@click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
+@click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
+@click.option("--seed", "random_state", type=click.IntRange(0, 2**32 - 1), help="Seed of the start.")
+@click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+@click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
+@click.option("--report", type=OutputFile(), metavar="FILE.html", help="A page with pictures of the fit.")
+@click.pass_context
+def command(ctx: click.Context, data: Path, output: Path | None, report: Path | None, **settings: Any) -> None:
+    """Learn the causes of DATA and save them as a model file."""
+    from multicause.learning.stopping import Stop
+    from multicause.persistence import save_model
+
+    output = output or Path(f"{data.stem}.multicause.safetensors")
+    X, names = read_data(data)
+    estimator = _estimator(**settings)
+    _learn(estimator, X, names)
+    save_model(estimator, output)
+    print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
+    click.echo(f"Model saved to {output}")
+    if report is not None:
+        from multicause.cli.fit_report import write_fit_report
+
+        write_fit_report(report, f"{type(estimator).__name__} of {data.name}", estimator, X.shape)
+        click.echo(f"Report written to {report}")
+    if estimator.stop_ is Stop.INTERRUPTED:
+        ctx.exit(130)
+
+
+def _estimator(model: str, anneal: float | None, **settings: Any) -> Any:
+    """The estimator with the settings that were given; all others keep their own defaults."""
+    from multicause import ETNMF, LinCA
+    from multicause.learning import Annealing
+
+    given = {name: value for name, value in settings.items() if value is not None}
+    if anneal is not None:
+        given["annealing"] = Annealing(initial=anneal)
+    return {"linca": LinCA, "etnmf": ETNMF}[model](verbose=1, **given)
+
+
+def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
+    """Fit; when interrupted, keep what the completed iterations learned, if there are any."""
+    import numpy as np
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says why the fit ended
+        try:
+            estimator.fit(X)
+        except KeyboardInterrupt:
+            if not hasattr(estimator, "components_"):
+                raise
+    estimator.set_params(verbose=0, trace=None, n_jobs=None)  # of this run, not of the model
+    if names is not None:
+        estimator.feature_names_in_ = np.asarray(names, dtype=object)
+
+
+def summary(estimator: Any) -> list[tuple[str, Any]]:
+    """What a person wants to know of a fit at first sight."""
+    return [
+        ("causes", len(estimator.components_)),
+        ("iterations", estimator.n_iter_),
+        ("stopped because", estimator.stop_.value),
+        ("free energy per data point", float(estimator.free_energy_[-1])),
+        ("noise variance", float(estimator.noise_variance_)),
+        ("active causes on average", float(estimator.activation_.sum())),
+    ]

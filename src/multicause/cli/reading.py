@@ -1,0 +1,58 @@
+"""Data and models as the commands read them, checked against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+def read_data(path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """Read a table without missing values, and its column names where it has them."""
+    import numpy as np
+
+    from multicause.tables import TableError, read_table
+
+    X, names = read_table(path)
+    wrong = np.argwhere(~np.isfinite(X))
+    if len(wrong):
+        row, column = wrong[0]
+        raise TableError(
+            f"'{path}' holds {X[row, column]} at row {row}, column {column} (counted from 0), and {len(wrong)} such "
+            "values in all. Fill them in or leave the rows out."
+        )
+    return X, names
+
+
+def read_data_for(estimator: Any, path: Path) -> np.ndarray:
+    """Read a table whose columns are those that the estimator was fitted to."""
+    X, names = read_data(path)
+    n_features = estimator.components_.shape[1]
+    if X.shape[1] != n_features:
+        raise ValueError(f"'{path}' has {X.shape[1]} columns, but the model was fitted to {n_features}.")
+    fitted = column_names(estimator)
+    if names is not None and fitted is not None and names != fitted:
+        column = next(i for i, (name, wanted) in enumerate(zip(names, fitted, strict=True)) if name != wanted)
+        raise ValueError(
+            f"Column {column} of '{path}' is named {names[column]!r}, but the model was fitted to "
+            f"{fitted[column]!r} there. Bring the columns into the order of the fit."
+        )
+    return X
+
+
+def column_names(estimator: Any) -> list[str] | None:
+    """The names of the columns that the estimator was fitted to, where they had names."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else [str(name) for name in names]
+
+
+def load(path: Path) -> Any:
+    """Read a model file; its columns are checked by `read_data_for`, not by scikit-learn, which wants data frames."""
+    import warnings
+
+    from multicause.persistence import load_model
+
+    warnings.filterwarnings("ignore", message="X does not have valid feature names")
+    return load_model(path)

@@ -1,0 +1,81 @@
+"""`multicause reproduce`: run the papers' experiments and compare with the published figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from multicause.cli.choosing import choose
+from multicause.cli.console import print_table, shown, verdict
+from multicause.cli.errors import describe
+from multicause.cli.pictures import write_png
+
+
+@click.command("reproduce")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--list", "list_only", is_flag=True, help="List the experiments.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
+@click.option("--trials", type=click.IntRange(min=1), help="Trials per setting. [default: the paper's]")
+@click.option("--jobs", type=click.IntRange(min=1), help="Trials run at once. [default: one per core]")
+@click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
+@click.pass_context
+def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output: Path, **options: Any) -> None:
+    """Run the experiments NAME..., or all of them.
+
+    Writes NAME.json and NAME.png to a folder. The exit code is 1 if a published figure was not met, and 2 if an
+    experiment lacks its data.
+    """
+    from multicause.datasets import DatasetNotFound
+    from multicause.experiments import EXPERIMENTS, Options
+
+    if list_only:
+        rows = [(name, experiment.title, experiment.paper) for name, experiment in EXPERIMENTS.items()]
+        print_table("Experiments", ("name", "title", "paper"), rows)
+        return
+    experiments = choose("experiment", names, EXPERIMENTS)
+    output.mkdir(parents=True, exist_ok=True)
+    codes = [0]
+    for experiment in experiments.values():
+        try:
+            result = experiment.run(Options(report=_report, **options))
+        except DatasetNotFound as error:
+            click.echo(f"Error: {experiment.name} was skipped. {describe(error)}", err=True)
+            codes.append(2)
+            continue
+        _write(output, experiment.name, result)
+        _print(experiment, result)
+        codes.append(int(any(row.met is not None and not row.met for row in result.rows)))
+    click.echo(f"Results written to {output}")
+    ctx.exit(max(codes))
+
+
+def _report(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def _write(folder: Path, name: str, result: Any) -> None:
+    from multicause.files import atomic_write
+
+    text = json.dumps(result.to_json(), indent=2, default=_plain)
+    atomic_write(folder / f"{name}.json", f"{text}\n".encode())
+    if result.figure is not None:
+        write_png(folder / f"{name}.png", result.figure)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and arrays as Python's; anything else as text, rather than lose the result of a long run."""
+    return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+def _print(experiment: Any, result: Any) -> None:
+    rows = [(row.setting, row.measure, row.published, _ours(row), verdict(row.met)) for row in result.rows]
+    title = f"{experiment.name}: {experiment.title} ({experiment.paper}), {result.seconds:.1f} s"
+    print_table(title, ("setting", "measure", "published", "ours", "verdict"), rows)
+
+
+def _ours(row: Any) -> str:
+    measured = shown(float(row.measured))
+    return measured if row.interval is None else f"{measured} [{row.interval[0]:.4g}, {row.interval[1]:.4g}]"

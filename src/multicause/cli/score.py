@@ -1,0 +1,23 @@
+"""`multicause score`: how likely a model finds a table of data."""
+
+from pathlib import Path
+
+import click
+
+from multicause.cli.parameters import INPUT, OutputTable
+from multicause.cli.reading import load, read_data_for
+
+
+@click.command("score")
+@click.argument("model", type=INPUT)
+@click.argument("data", type=INPUT)
+@click.option("--per-sample", type=OutputTable(), metavar="OUT", help="Also write the value of each row.")
+def command(model: Path, data: Path, per_sample: Path | None) -> None:
+    """Print the mean truncated log-likelihood of the rows of DATA."""
+    from multicause.tables import write_table
+
+    estimator = load(model)
+    values = estimator.score_samples(read_data_for(estimator, data))
+    if per_sample is not None:
+        write_table(per_sample, values, ["log_likelihood"])
+    click.echo(f"Mean truncated log-likelihood per data point: {values.mean():.8g} nats ({len(values)} data points)")

@@ -1,0 +1,27 @@
+"""`multicause transform`: posterior means of the causes, or the data without its noise."""
+
+from pathlib import Path
+
+import click
+
+from multicause.cli.parameters import INPUT, OutputTable
+from multicause.cli.reading import column_names, load, read_data_for
+
+
+@click.command("transform")
+@click.argument("model", type=INPUT)
+@click.argument("data", type=INPUT)
+@click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write.")
+@click.option("--reconstruct", is_flag=True, help="Write the data that the causes explain, without noise.")
+def command(model: Path, data: Path, output: Path, reconstruct: bool) -> None:
+    """Write the causes' probabilities for each row of DATA."""
+    from multicause.tables import write_table
+
+    estimator = load(model)
+    X = read_data_for(estimator, data)
+    if reconstruct:
+        values, names = estimator.reconstruct(X), column_names(estimator)
+    else:
+        values, names = estimator.transform(X), list(estimator.get_feature_names_out())
+    write_table(output, values, names)
+    click.echo(f"{values.shape[0]} rows and {values.shape[1]} columns written to {output}")

@@ -1,0 +1,126 @@
+"""`multicause bench`: speed as ratios and fitted exponents, measured in one run on this machine."""
+
+import time
+import tracemalloc
+from typing import NamedTuple
+
+import numpy as np
+
+from multicause.execution import InProcess, split
+from multicause.execution.in_process import effective_threads
+from multicause.experiments.et_scaling import IterationClock, loglog_slope
+from multicause.models import BinaryLinear, BinaryLinearParams, combine
+from multicause.posteriors import TruncatedPosterior
+
+
+class Line(NamedTuple):
+    """What was measured, its value, what is wanted of it, and whether it is."""
+
+    what: str
+    value: str
+    wanted: str
+    met: bool | None
+
+
+class Setting(NamedTuple):
+    n_samples: int = 20_000
+    n_features: int = 200
+    n_components: int = 200
+    n_candidates: int = 10
+    max_active: int = 4
+
+
+def linca(quick: bool = False) -> list[Line]:
+    """LinCA at the size of the paper's speech experiment."""
+    setting = Setting(n_samples=2_000 if quick else 20_000)
+    iteration = seconds_per_iteration(setting)
+    naive = naive_seconds_per_point(setting)
+    ratio = naive * setting.n_samples / iteration
+    samples = (2_000, 4_000) if quick else (10_000, 20_000, 40_000, 80_000)
+    causes = (64, 128) if quick else (64, 128, 256, 512, 1024, 2048)
+    in_n = loglog_slope(samples, [seconds_per_iteration(setting._replace(n_samples=n)) for n in samples])
+    in_h = loglog_slope(causes, [seconds_per_iteration(setting._replace(n_components=h)) for h in causes])
+    memory = [peak_megabytes(setting._replace(n_samples=n)) for n in samples[:: len(samples) - 1]]
+    size = f"N={setting.n_samples:,}, D=200, H=200, H'=10, gamma=4"
+    return [
+        Line(f"seconds per EM iteration ({size})", f"{iteration:.3f}", "<= 0.15 on two cores", iteration <= 0.15),
+        Line("speed over log_joint, state by state", f"{ratio:.0f}x", ">= 50x", ratio >= 50.0),
+        Line("exponent of time in N", _slope(in_n), "1", in_n[1][0] <= 1.0),
+        Line("exponent of time in H, 64 to 2048", _slope(in_h), "<= 1", in_h[1][0] <= 1.0),
+        Line(f"peak memory beyond the data, N={samples[0]:,}", f"{memory[0]:.0f} MB", "< 300 MB", memory[0] < 300),
+        Line(f"peak memory beyond the data, N={samples[-1]:,}", f"{memory[1]:.0f} MB", "< 300 MB", memory[1] < 300),
+    ]
+
+
+BENCHMARKS = {"linca": linca}
+
+
+def _slope(slope: tuple[float, tuple[float, float]]) -> str:
+    value, (low, high) = slope
+    return f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def make_problem(setting: Setting) -> tuple[np.ndarray, BinaryLinearParams]:
+    rng = np.random.default_rng(0)
+    shape = (setting.n_components, setting.n_features)
+    params = BinaryLinearParams(rng.normal(size=shape), np.full(setting.n_components, 2.0 / setting.n_components), 0.25)
+    X, _ = BinaryLinear(*shape).sample(params, setting.n_samples, rng)
+    return X, params
+
+
+def fit(setting: Setting, max_iter: int, callback=None):
+    """A monotone fit, as users get it by default, from the true parameters disturbed."""
+    from multicause.estimators import LinCA
+
+    X, params = make_problem(setting)
+    rng = np.random.default_rng(1)
+    estimator = LinCA(
+        setting.n_components,
+        n_candidates=setting.n_candidates,
+        max_active=setting.max_active,
+        components_init=params.components + 0.3 * rng.normal(size=params.components.shape),
+        activation_init=params.activation,
+        noise_variance_init=1.0,
+        max_iter=max_iter,
+        tol=0.0,
+        random_state=0,
+    )
+    if callback is not None:
+        estimator.set_callbacks(callback)
+    return X, estimator
+
+
+def seconds_per_iteration(setting: Setting, n_iterations: int = 7) -> float:
+    """The median time between two records: one M-step and one E-step, the first one and the last ones left out."""
+    marks = [time.perf_counter()]
+    X, estimator = fit(setting, n_iterations, IterationClock(marks))
+    estimator.fit(X)
+    return float(np.median(np.diff(marks)[1:-2]))
+
+
+def naive_seconds_per_point(setting: Setting, n_points: int = 128) -> float:
+    """The same E-step from `log_joint` and `accumulate`, for a few points, on all cores."""
+    X, params = make_problem(setting._replace(n_samples=n_points))
+    model = BinaryLinear(setting.n_components, setting.n_features)
+    posterior = TruncatedPosterior(setting.n_candidates, setting.max_active, use_kernel=False)
+    prepared = posterior.prepare(model, params)
+    with InProcess(effective_threads(None)) as executor:
+        start = time.perf_counter()
+        executor.map_reduce(prepared.statistics, _small_chunks(X), combine)
+        return (time.perf_counter() - start) / n_points
+
+
+def _small_chunks(X: np.ndarray) -> list:
+    """Chunks of 16 rows: the definition holds (rows, states, D) at once."""
+    return [split(X[start : start + 16], 1)[0] for start in range(0, len(X), 16)]
+
+
+def peak_megabytes(setting: Setting) -> float:
+    """Peak of what Python and NumPy allocate during a fit, the data excluded."""
+    X, estimator = fit(setting, 3)
+    estimator.fit(X)  # compiled kernels and threads are not the fit's memory
+    tracemalloc.start()
+    estimator.fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak / 2**20
