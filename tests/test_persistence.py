@@ -248,7 +248,6 @@ def test_a_class_that_load_model_would_not_know_is_refused_when_saving(path, X):
         (np.ma.masked_array([1.0, 2.0], [True, False]), "type 'MaskedArray'"),
         (Ramp(initial=print), "parameter 'learn.initial' of type 'builtin_function_or_method'"),
     ],
-    ids=repr,
 )
 def test_a_value_without_a_place_in_the_file_is_refused_by_name(path, X, value, message):
     path.write_bytes(b"old")

@@ -1,0 +1,323 @@
+"""The public estimators: their answers, their determinism, and what they say to bad input."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from multicause import ETNMF, LinCA
+from multicause.datasets import make_bars
+from multicause.learning import Stop
+from multicause.testing import brute_force, check_model
+
+BOTH = pytest.mark.parametrize("estimator", [LinCA, ETNMF])
+
+
+def bars(estimator, n_samples=300, size=4, seed=0):
+    drawn = make_bars(n_samples, size, noise=1.0, signed=estimator is LinCA, random_state=seed)
+    return drawn._replace(X=np.maximum(drawn.X, 0.0) if estimator is ETNMF else drawn.X)
+
+
+@BOTH
+def test_fit_transform_equals_fit_then_transform_to_the_bit(estimator):
+    X = bars(estimator).X
+    settings = {"n_candidates": 4, "max_active": 2, "max_iter": 20, "tol": 0.0, "random_state": 0}
+    assert_array_equal(estimator(8, **settings).fit_transform(X), estimator(8, **settings).fit(X).transform(X))
+
+
+@BOTH
+@pytest.mark.parametrize("n_features", [16, 49])
+def test_transform_gives_the_same_bits_for_any_chunk_size_and_thread_count(estimator, n_features):
+    X = bars(estimator, 1500, int(np.sqrt(n_features))).X
+    fit = estimator(12, n_candidates=6, max_active=3, max_iter=3, tol=0.0, random_state=0).fit(X)
+    whole = fit.transform(X), fit.score_samples(X)
+    for chunk_size, n_jobs in ((1, 2), (256, 3), (700, 1), (10**6, 2)):
+        fit.set_params(chunk_size=chunk_size, n_jobs=n_jobs)
+        assert_array_equal(fit.transform(X), whole[0])
+        assert_array_equal(fit.score_samples(X), whole[1])
+
+
+@BOTH
+def test_fit_gives_the_same_bits_for_any_thread_count(estimator):
+    X = bars(estimator, 3000).X
+    fits = [
+        estimator(10, n_candidates=5, max_active=3, max_iter=6, tol=0.0, chunk_size=256, n_jobs=n, random_state=0).fit(
+            X
+        )
+        for n in (1, 2, 5)
+    ]
+    for other in fits[1:]:
+        assert_array_equal(other.components_, fits[0].components_)
+        assert_array_equal(other.free_energy_, fits[0].free_energy_)
+
+
+@BOTH
+def test_answers_equal_brute_force(estimator):
+    X = bars(estimator, 40).X
+    fit = estimator(8, n_candidates=None, max_iter=5, tol=0.0, random_state=0).fit(X)
+    oracle = brute_force(fit._fitted_model(), fit._params(), X)
+    assert_allclose(fit.transform(X), oracle.mean, atol=1e-10)
+    assert_allclose(fit.predict_proba(X), oracle.mean, atol=1e-10)
+    assert_allclose(fit.score_samples(X), oracle.free_energy, rtol=1e-10)
+    assert_allclose(fit.score(X), oracle.free_energy.mean(), rtol=1e-10)
+    assert_allclose(fit.log_joint(X, oracle.states), oracle.log_joint)
+    assert_allclose(fit.reconstruct(X), oracle.mean @ fit.components_, atol=1e-8)
+
+
+@BOTH
+def test_the_last_free_energy_is_that_of_the_learned_parameters(estimator):
+    X = bars(estimator).X
+    fit = estimator(6, n_candidates=None, random_state=0).fit(X)
+    assert fit.stop_ is Stop.CONVERGED
+    assert_allclose(fit.free_energy_[-1], fit.score(X), rtol=1e-12)
+    assert len(fit.free_energy_) == fit.n_iter_ + 1
+
+
+@BOTH
+def test_the_causes_of_bars_are_found(estimator):
+    drawn = bars(estimator, 1000, seed=1000)
+    fit = estimator(8, n_init=8, random_state=0).fit(drawn.X)
+    match = np.corrcoef(fit.components_, drawn.components)[:8, 8:].max(axis=0)
+    assert (match > 0.98).all()
+    assert abs(fit.activation_.mean() - drawn.states.mean()) < 0.05
+
+
+@BOTH
+def test_single_precision_is_kept_and_statistics_are_not_lost_to_it(estimator):
+    X = bars(estimator, 500).X
+    double = estimator(8, max_iter=15, tol=0.0, random_state=0).fit(X)
+    single = estimator(8, max_iter=15, tol=0.0, random_state=0).fit(X.astype(np.float32))
+    assert single.components_.dtype == single.transform(X.astype(np.float32)).dtype == np.float32
+    assert_allclose(single.noise_variance_, double.noise_variance_, rtol=1e-3)
+
+
+@BOTH
+def test_from_parameters_gives_a_fitted_estimator(estimator):
+    drawn = bars(estimator)
+    fit = estimator.from_parameters(
+        components=drawn.components, activation=0.25, noise_variance=1.0, n_candidates=4, max_active=3
+    )
+    assert fit.stop_ is Stop.PARAMETERS_GIVEN
+    assert_array_equal(fit.activation_, np.full(8, 0.25))
+    X, S = fit.sample(500, random_state=1)
+    assert X.shape == (500, 16)
+    assert_array_equal(S, fit.sample(500, random_state=1)[1])
+    assert np.mean((fit.predict_proba(drawn.X) > 0.5) == drawn.states) > 0.95
+    assert fit.n_features_in_ == 16
+
+
+def test_samples_have_the_moments_of_the_model():
+    rng = np.random.default_rng(0)
+    components = rng.normal(size=(3, 4))
+    activation = np.array([0.1, 0.5, 0.8])
+    fit = LinCA.from_parameters(components=components, activation=activation, noise_variance=0.3)
+    X, S = fit.sample(200_000, random_state=0)
+    assert_allclose(S.mean(axis=0), activation, atol=0.01)
+    assert_allclose(X.mean(axis=0), activation @ components, atol=0.02)
+    covariance = components.T @ np.diag(activation * (1 - activation)) @ components + 0.3 * np.eye(4)
+    assert_allclose(np.cov(X.T), covariance, atol=0.03)
+
+
+@BOTH
+def test_integer_weights_are_repeated_rows(estimator):
+    X = bars(estimator, 60).X
+    weights = np.random.default_rng(0).integers(0, 4, size=60)
+    settings = {"max_iter": 10, "tol": 0.0, "random_state": 0, "data_classification": True, "n_candidates": 4}
+    weighted = estimator(8, **settings).fit(X, sample_weight=weights)
+    repeated = estimator(8, **settings).fit(X.repeat(weights, axis=0))
+    assert_allclose(weighted.components_, repeated.components_, rtol=1e-6, atol=1e-6)
+
+
+def test_a_memory_mapped_array_is_fitted_without_being_read_whole(tmp_path):
+    X = bars(LinCA, 2000).X
+    np.save(tmp_path / "x.npy", X)
+    mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
+    settings = {"max_iter": 3, "tol": 0.0, "random_state": 0, "chunk_size": 256}
+    assert_array_equal(LinCA(8, **settings).fit(mapped).components_, LinCA(8, **settings).fit(X).components_)
+
+
+def test_more_causes_than_features_are_legal():
+    fit = LinCA(30, random_state=0, max_iter=5, tol=0.0).fit(np.random.default_rng(0).normal(size=(50, 3)))
+    assert fit.components_.shape == (30, 3)
+    assert np.isfinite(fit.free_energy_).all()
+
+
+FINITE = {
+    "one sample": np.ones((1, 4)),
+    "fewer samples than candidates": np.arange(12.0).reshape(3, 4),
+    "all zeros": np.zeros((20, 4)),
+    "all equal": np.full((20, 4), 7.0),
+    "a constant column": np.column_stack([np.full(30, 5.0), np.random.default_rng(0).random((30, 3))]),
+    "duplicated rows": np.tile(np.random.default_rng(0).random((3, 4)), (20, 1)),
+    "one feature": np.random.default_rng(0).random((30, 1)),
+    "tiny values": 1e-90 * np.random.default_rng(0).random((30, 4)),
+    "huge values": 1e90 * np.random.default_rng(0).random((30, 4)),
+    "a huge offset": 1e6 + np.random.default_rng(0).random((30, 4)),
+    "one huge outlier": np.vstack([np.random.default_rng(0).random((30, 4)), np.full((1, 4), 1e8)]),
+    "a few 1e-150 among ones": np.where(np.random.default_rng(0).random((30, 4)) < 0.2, 1e-150, 1.0),
+    "integers": np.random.default_rng(0).integers(0, 255, size=(30, 4)),
+    "booleans": np.random.default_rng(0).random((30, 4)) < 0.5,
+}
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("name", FINITE)
+def test_awkward_data_give_finite_results(estimator, name):
+    X = FINITE[name]
+    fit = estimator(5, n_candidates=3, max_active=2, max_iter=30, random_state=0).fit(X)
+    for value in (fit.components_, fit.activation_, fit.noise_variance_, fit.free_energy_):
+        assert np.isfinite(value).all()
+    for answer in (fit.transform(X), fit.score_samples(X), fit.reconstruct(X)):
+        assert np.isfinite(answer).all()
+    assert ((fit.activation_ > 0.0) & (fit.activation_ < 1.0)).all()
+    assert fit.noise_variance_ > 0.0
+
+
+BAD_DATA = {
+    "nan": (np.array([[1.0, np.nan], [1.0, 2.0]]), "Input X contains NaN"),
+    "inf": (np.array([[1.0, np.inf], [1.0, 2.0]]), "Input X contains infinity"),
+    "strings": (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float"),
+    "empty": (np.empty((0, 3)), "0 sample"),
+    "no features": (np.empty((3, 0)), "0 feature"),
+    "one-dimensional": (np.ones(5), "Expected 2D array"),
+    "three-dimensional": (np.ones((2, 2, 2)), "dim 3"),
+    "complex": (np.ones((3, 2)) * 1j, "Complex data not supported"),
+    "1e150": (np.full((5, 2), 1e150), "largest magnitude in X is 1e.150, .* Rescale"),
+    "1e-150": (np.full((5, 2), 1e-150), "largest magnitude in X is 1e-150, .* Rescale"),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_bad_data_get_a_clear_error(estimator, name):
+    X, message = BAD_DATA[name]
+    with pytest.raises(ValueError, match=message):
+        estimator(2).fit(X)
+
+
+def test_negative_data_for_a_non_negative_model_are_named_and_can_be_allowed():
+    X = bars(ETNMF).X.copy()
+    X[3, 2] = -0.5
+    with pytest.raises(ValueError, match=r"Negative values in data passed to ETNMF: X holds -0.5 at row 3, column 2"):
+        ETNMF(2).fit(X)
+    fit = ETNMF(8, allow_negative=True, random_state=0).fit(X)
+    assert (fit.components_ >= 0.0).all()
+    with pytest.raises(ValueError, match="Negative values in data passed to ETNMF: components_init holds -1"):
+        ETNMF(2, components_init=-np.ones((2, 16)), allow_negative=True).fit(X)
+
+
+BAD_ARGUMENTS = [
+    ({"n_components": 0}, r"'n_components' parameter of LinCA must be .* Got 0 instead"),
+    ({"n_components": 2.5}, r"'n_components' parameter of LinCA must be .* Got 2.5 instead"),
+    (
+        {"n_components": 4, "n_candidates": 5},
+        r"'n_candidates' parameter of LinCA must be at most n_components=4. Got 5",
+    ),
+    ({"n_candidates": 3, "max_active": 4}, r"'max_active' parameter of LinCA must be at most n_candidates=3. Got 4"),
+    ({"max_active": 0}, r"'max_active' parameter of LinCA must be .* Got 0 instead"),
+    ({"n_components": 60, "n_candidates": 40, "max_active": 20}, "states per data point; at most 1,048,576"),
+    ({"n_components": 60, "n_candidates": None}, "states per data point; at most 1,048,576"),
+    ({"max_iter": 0}, "'max_iter' parameter"),
+    ({"tol": -1.0}, "'tol' parameter"),
+    ({"n_init": 0}, "'n_init' parameter"),
+    ({"chunk_size": 0}, "'chunk_size' parameter"),
+    ({"annealing": 13.0}, "'annealing' parameter"),
+    ({"activation_type": "own"}, "'activation_type' parameter"),
+    ({"activation_init": 1.5}, "'activation_init' parameter"),
+    ({"activation_init": [0.5, 0.5]}, r"one number or one per component \(16\). Got shape \(2,\)"),
+    ({"activation_init": [2.0] * 16}, "strictly between 0 and 1"),
+    ({"noise_variance_init": 0.0}, "'noise_variance_init' parameter"),
+    ({"components_init": np.ones((2, 2))}, r"\(n_components, n_features\) = \(16, 16\). Got \(2, 2\)"),
+    ({"fixed": ("weights",)}, r"must hold names among .*'noise_variance'\). Got 'weights'"),
+    ({"fixed": ("activation",)}, r"give 'activation_init' too"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), BAD_ARGUMENTS)
+def test_absurd_arguments_get_a_clear_error(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        LinCA(**arguments).fit(bars(LinCA, 30).X)
+
+
+def test_wrong_states_and_sample_sizes_get_a_clear_error():
+    fit = LinCA.from_parameters(components=np.ones((2, 3)), activation=0.5, noise_variance=1.0)
+    with pytest.raises(ValueError, match=r"S must have one column per component: 2 of them. Got 3 instead"):
+        fit.inverse_transform(np.ones((1, 3)))
+    with pytest.raises(ValueError, match=r"n_samples must be an int in the range \[1, inf\). Got 0 instead"):
+        fit.sample(0)
+    with pytest.raises(ValueError, match="X has 2 features, but LinCA is expecting 3 features"):
+        fit.transform(np.ones((1, 2)))
+    with pytest.raises(ValueError, match=r"'noise_variance' must be one positive number. Got -1.0"):
+        LinCA.from_parameters(components=np.ones((2, 3)), activation=0.5, noise_variance=-1.0)
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        LinCA(2).fit(np.ones((3, 2)), sample_weight=[1.0, -1.0, 1.0])
+    with pytest.raises(ValueError, match=r"sample_weight must hold a weight above zero. Got zeros only"):
+        LinCA(2).fit(np.ones((3, 2)), sample_weight=np.zeros(3))
+
+
+@BOTH
+def test_docstrings_name_the_real_arguments(estimator):
+    section = inspect.getdoc(estimator).split("Parameters\n")[1].split("Attributes\n")[0]
+    named = [line.split(" : ")[0] for line in section.splitlines() if " : " in line and not line.startswith(" ")]
+    assert named == list(inspect.signature(estimator).parameters)
+
+
+@BOTH
+def test_the_models_pass_their_own_check(estimator):
+    check_model(estimator(3)._model(3, 4))
+
+
+def test_check_model_says_what_is_wrong():
+    model = LinCA(3)._model(3, 4)
+
+    class NoMStep:
+        n_components, n_features = 3, 4
+        init_params, sample, log_joint = model.init_params, model.sample, model.log_joint
+        selection_scores, accumulate = model.selection_scores, model.accumulate
+
+    with pytest.raises(TypeError, match="NoMStep is not a GenerativeModel: it lacks m_step"):
+        check_model(NoMStep())
+
+    class Worsens(type(model)):
+        def m_step(self, params, statistics, step, rng):
+            return params._replace(noise_variance=100.0 * params.noise_variance)
+
+    with pytest.raises(AssertionError, match="must not lower the likelihood"):
+        check_model(Worsens(3, 4))
+
+    class NotAdditive(type(model)):
+        def accumulate(self, params, Y, states, weights):
+            return super().accumulate(params, Y, states, weights)._replace(yy=1.0)
+
+    with pytest.raises(AssertionError, match="'yy' of all data must be the sum over its parts"):
+        check_model(NotAdditive(3, 4))
+
+
+def test_importing_multicause_compiles_nothing_and_does_not_load_numba():
+    code = "import multicause; multicause.LinCA; import sys; print('numba' in sys.modules, 'matplotlib' in sys.modules)"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["False", "False"]
+
+
+def test_kernels_are_cached_on_disk_under_a_name_that_follows_their_sources(tmp_path):
+    code = (
+        "from multicause.backends.numba_cpu import load, cache_folder, source_hash; import numpy as np;"
+        "kernel = load('binary_linear'); kernel._exponentiate(np.zeros(3), np.empty(3));"
+        "print(cache_folder()); print(source_hash()); print(sum(kernel._exponentiate.stats.cache_hits.values()))"
+    )
+    runs = []
+    for _ in range(2):
+        environment = {"MULTICAUSE_CACHE": str(tmp_path), "PATH": "", "HOME": str(tmp_path)}
+        environment |= {"PYTHONPATH": ":".join(sys.path)}
+        result = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        )
+        runs.append(result.stdout.split())
+    folder, digest, _ = runs[0]
+    assert digest in folder
+    assert folder.startswith(str(tmp_path))
+    assert [hits for _, _, hits in runs] == ["0", "1"]
