@@ -255,7 +255,7 @@ def test_wrong_states_and_sample_sizes_get_a_clear_error():
         LinCA.from_parameters(components=np.ones((2, 3)), activation=0.5, noise_variance=-1.0)
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         LinCA(2).fit(np.ones((3, 2)), sample_weight=[1.0, -1.0, 1.0])
-    with pytest.raises(ValueError, match=r"sample_weight must hold a weight above zero. Got zeros only"):
+    with pytest.raises(ValueError, match="Sample weights must contain at least one non-zero number"):
         LinCA(2).fit(np.ones((3, 2)), sample_weight=np.zeros(3))
 
 

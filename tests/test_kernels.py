@@ -61,7 +61,7 @@ def test_kernel_and_definition_equal_brute_force(name, truncation, singletons, b
         free_energies, means = walk.means(evidence, candidates)
         assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
         assert_allclose(means, oracle.mean, rtol=0, atol=1e-10)
-        free_energies, statistics = walk.accumulate(evidence, candidates, weights)
+        free_energies, statistics = walk.accumulate(walk.evidence(Y), candidates, weights)
         assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
         assert_statistics_close(statistics, wanted, 1e-10)
 
@@ -121,7 +121,7 @@ def test_top_candidates_prefers_the_first_of_equals():
     scores = np.array([[1.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0]])
     wanted = [[1, 2], [0, 1]]
     assert top_candidates(scores, 2).tolist() == wanted
-    assert load("binary_linear").top_candidates(scores, np.ones(4), 2).tolist() == wanted
+    assert load("binary_linear").top_candidates(scores, np.zeros(4), np.ones(4), 2).tolist() == wanted
 
 
 @given(st.integers(1, 10).flatmap(lambda n: st.tuples(st.just(n), st.integers(1, n))))

@@ -79,8 +79,6 @@ class ComponentEstimator(
         X = self._validate(X, reset=True)
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            if not sample_weight.any():
-                raise ValueError("sample_weight must hold a weight above zero. Got zeros only.")
         n_components = X.shape[1] if self.n_components is None else self.n_components
         chunks = split(X, n_components, self.chunk_size, sample_weight)
         with InProcess(effective_threads(self.n_jobs)) as executor:

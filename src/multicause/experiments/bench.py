@@ -46,7 +46,7 @@ def linca(quick: bool = False) -> list[Line]:
         Line(f"seconds per EM iteration ({size})", f"{iteration:.3f}", "<= 0.15 on two cores", iteration <= 0.15),
         Line("speed over log_joint, state by state", f"{ratio:.0f}x", ">= 50x", ratio >= 50.0),
         Line("exponent of time in N", _slope(in_n), "1", in_n[1][0] <= 1.0),
-        Line("exponent of time in H, 64 to 2048", _slope(in_h), "<= 1", in_h[1][0] <= 1.0),
+        Line("exponent of time in H, 64 to 2048", _slope(in_h), "<= 1", in_h[0] <= 1.0),
         Line(f"peak memory beyond the data, N={samples[0]:,}", f"{memory[0]:.0f} MB", "< 300 MB", memory[0] < 300),
         Line(f"peak memory beyond the data, N={samples[-1]:,}", f"{memory[1]:.0f} MB", "< 300 MB", memory[1] < 300),
     ]

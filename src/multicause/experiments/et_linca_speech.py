@@ -8,6 +8,7 @@ from multicause.experiments.base import Options, Result, Row
 from multicause.learning import Annealing
 
 N_COMPONENTS = 200
+LOCALISED = 0.5  # spread below half of white noise's
 
 
 def et_linca_speech(options: Options) -> Result:
@@ -17,10 +18,12 @@ def et_linca_speech(options: Options) -> Result:
         X = X[:: max(len(X) // 20_000, 1)]
     options.report(f"{len(X):,} windows of {X.shape[1]} samples")
     estimator = fit_speech(X, cooling + settling, settle=(settling + 0.2 * cooling) / (cooling + settling))
-    localised = float(np.mean(time_frequency_spread(estimator.components_) < 1.0))
+    in_time, in_frequency = (spread < LOCALISED for spread in spreads(estimator.components_))
+    title = f"N={len(X):,}, H={N_COMPONENTS}"
     rows = [
-        Row(f"N={len(X):,}, H={N_COMPONENTS}", "share of localised fields", "many fields localised", localised),
-        Row(f"N={len(X):,}, H={N_COMPONENTS}", "free energy per window", "-", float(estimator.free_energy_[-1])),
+        Row(title, "share localised in frequency", "most", float(np.mean(in_frequency))),
+        Row(title, "share localised in time and frequency", "many", float(np.mean(in_time & in_frequency))),
+        Row(title, "free energy per window", "-", float(estimator.free_energy_[-1])),
     ]
     used = float(np.mean(estimator.transform(X[:: max(len(X) // 5000, 1)]).sum(axis=1)))
     details = {"n_iter": estimator.n_iter_, "causes active per window": used, "n_windows": len(X)}
@@ -45,17 +48,14 @@ def fit_speech(X: np.ndarray, max_iter: int, settle: float, seed: int = 0) -> Li
     ).fit(X)
 
 
-def time_frequency_spread(fields: np.ndarray) -> np.ndarray:
-    """Spread in time times spread in frequency of each field, relative to white noise: below 1 is localised.
-
-    Both are standard deviations of the energy's distribution, relative to those of a uniform one.
-    """
-    energy = fields**2
-    power = np.abs(np.fft.rfft(fields, axis=1)) ** 2
-    return np.prod([_spread(e / np.maximum(e.sum(axis=1, keepdims=True), 1e-300)) for e in (energy, power)], axis=0)
+def spreads(fields: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Spread of each field's energy over time, and over frequency: 1 is that of white noise."""
+    return _spread(fields**2), _spread(np.abs(np.fft.rfft(fields, axis=1)) ** 2)
 
 
-def _spread(distribution: np.ndarray) -> np.ndarray:
+def _spread(energy: np.ndarray) -> np.ndarray:
+    """Standard deviation of the position under the energy's distribution, over that of a uniform one."""
+    distribution = energy / np.maximum(energy.sum(axis=1, keepdims=True), 1e-300)
     position = np.linspace(0.0, 1.0, distribution.shape[1])
     mean = distribution @ position
     variance = np.einsum("hd,hd->h", distribution, (position - mean[:, None]) ** 2)

@@ -13,6 +13,16 @@ _NMF = [
     (BarsSetting("noiseless", ETNMF, noise=0.0), 0.92, 0.05),
     (BarsSetting("noiseless, T=15, 200 iterations", ETNMF, noise=0.0, temperature=15.0, max_iter=200), 1.0, None),
     (BarsSetting("noisy, multiplicative update", ETNMF, field_update="multiplicative"), 1.0, 0.20),
+    (
+        BarsSetting(
+            "noisy, multiplicative, parameter noise 0.2 (ours)",
+            ETNMF,
+            field_update="multiplicative",
+            parameter_noise=0.2,
+        ),
+        1.0,
+        0.20,
+    ),
 ]
 _LINCA = [
     (BarsSetting("noisy", LinCA), 1.0, 0.21),

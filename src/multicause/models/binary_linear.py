@@ -117,7 +117,8 @@ class BinaryLinear:
         scale = 1.0 / np.sqrt(use)  # rare causes next to common ones must not make the solve ill-conditioned
         correlation = scale[:, None] * statistics.ss * scale + PROXIMAL * np.eye(self.n_components)
         target = scale[:, None] * (statistics.sy + PROXIMAL * use[:, None] * old)
-        return scale[:, None] * linalg.solve(correlation, target, assume_a="pos", check_finite=False)
+        factor = linalg.cho_factor(correlation, overwrite_a=True, check_finite=False)
+        return scale[:, None] * linalg.cho_solve(factor, target, overwrite_b=True, check_finite=False)
 
     def _new_activation(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
         """pi = mean <s>; under data classification the fixed point of the truncated prior (MATH §1)."""

@@ -19,7 +19,10 @@ class EStep(NamedTuple):
 
 
 class Walk(Protocol):
-    """Expectations over the truncated states, for one set of parameters. `evidence` is what it derives from Y once."""
+    """Expectations over the truncated states, for one set of parameters.
+
+    `evidence` is what it derives from Y once; `means` and `accumulate` use it up.
+    """
 
     def evidence(self, Y: np.ndarray) -> Any: ...
 

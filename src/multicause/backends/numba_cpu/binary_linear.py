@@ -25,8 +25,8 @@ FLOOR = -80.0  # below the exponent that is flushed to 0: keeps 0 * log 0 finite
 
 
 @njit(cache=True, nogil=True)
-def top_candidates(scores, scale, n_candidates):
-    """The columns of the `n_candidates` largest scores[n] * scale, in rising order; among equals the first wins.
+def top_candidates(scores, shift, scale, n_candidates):
+    """The columns of the largest (scores[n] - shift) * scale, in rising order; among equals the first wins.
 
     Scores count as equal when they round to the same float32: rounding errors must not choose between twins.
     """
@@ -39,7 +39,7 @@ def top_candidates(scores, scale, n_candidates):
         which[:] = 0
         filled = 0
         for h in range(n_columns):
-            value = np.float32(scores[n, h] * scale[h])
+            value = np.float32((scores[n, h] - shift[h]) * scale[h])
             if filled == n_candidates and value <= best[n_candidates - 1]:
                 continue
             i = min(filled, n_candidates - 1)
@@ -177,16 +177,18 @@ def _collect(tree, weights, moments):
 
 @njit(cache=True, nogil=True)
 def _scatter(candidates, n, lane, moments, factor, second):
-    """Add the candidates' pairs of one data point to the upper half of `second`."""
+    """Add the candidates' pairs of one data point to both halves of `second`."""
     for i in range(candidates.shape[1]):
         h = candidates[n, i]
         for j in range(i + 1, candidates.shape[1]):
-            second[h, candidates[n, j]] += factor * moments[i, j, lane]
+            k = candidates[n, j]
+            second[h, k] += factor * moments[i, j, lane]
+            second[k, h] += factor * moments[i, j, lane]
 
 
 @njit(cache=True, nogil=True)
 def expectations(evidence, gram, candidates, tree, singletons, weights, second):
-    """Overwrite `evidence` (N, H), holding a, by <s>; add sum_n weights_n <s s^T>_n to the upper half of `second`.
+    """Overwrite `evidence` (N, H), holding a, by <s>; add sum_n weights_n <s s^T>_n off the diagonal of `second`.
 
     Returns log Z_n and <x>_n. Without `singletons` the causes outside the candidates are off.
     """
@@ -254,7 +256,7 @@ class Evidence(NamedTuple):
     """What a chunk's data points contribute, once the matrix product is done."""
 
     Y: np.ndarray  # (N, D)
-    projection: np.ndarray  # (N, H) b
+    linear: np.ndarray  # (N, H) beta * a
     constant: np.ndarray  # (N,) log p(s=0, y)
 
 
@@ -264,65 +266,57 @@ class Walk:
     def __init__(self, model, params, max_active, singletons, beta):
         self.model, self.params = model, params
         self.max_active, self.singletons, self.beta = max_active, singletons, beta
-        precision = 1.0 / params.noise_variance
-        self.scaled_fields = np.ascontiguousarray(params.components.T) * precision  # (D, H)
-        gram = params.components @ self.scaled_fields
-        self.tempered_gram = beta * gram
-        self.offset = logit(params.activation) - 0.5 * np.diag(gram)
-        self.log_silence = np.log1p(-params.activation).sum() - 0.5 * model.n_features * np.log(
-            2.0 * np.pi * params.noise_variance
-        )
+        tempered_precision = beta / params.noise_variance
+        self.fields = np.ascontiguousarray(params.components.T) * tempered_precision  # (D, H)
+        self.gram = params.components @ self.fields
+        self.offset = beta * logit(params.activation) - 0.5 * np.diag(self.gram)
+        log_noise = 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
+        self.log_silence = np.log1p(-params.activation).sum() - log_noise
 
     def evidence(self, Y):
-        distance = np.einsum("nd,nd->n", Y, Y)
-        return Evidence(
-            Y, tiled_product(Y, self.scaled_fields), self.log_silence - 0.5 * distance / self.params.noise_variance
-        )
+        linear = tiled_product(Y, self.fields)
+        linear += self.offset
+        distance = np.einsum("nd,nd->n", Y, Y) / (2.0 * self.params.noise_variance)
+        return Evidence(Y, linear, self.log_silence - distance)
 
     def subset(self, evidence, rows):
         return Evidence(*(array[rows] for array in evidence))
 
     def select(self, evidence, n_candidates):
         if self.model.selection == "cosine":
-            return top_candidates(evidence.projection, inverse_norms(self.params.components), n_candidates)
-        scores = upper_bound_scores(
-            evidence.Y, self.params.components, np.log(self.params.activation), 1.0 / self.params.noise_variance
-        )
-        return top_candidates(scores, np.ones(scores.shape[1]), n_candidates)
+            return top_candidates(evidence.linear, self.offset, inverse_norms(self.params.components), n_candidates)
+        log_activation, precision = np.log(self.params.activation), 1.0 / self.params.noise_variance
+        scores = upper_bound_scores(evidence.Y, self.params.components, log_activation, precision)
+        return top_candidates(scores, np.zeros_like(log_activation), np.ones_like(log_activation), n_candidates)
 
     def free_energies(self, evidence, candidates):
-        log_normaliser, energy = log_normalisers(
-            self._tempered(evidence), self.tempered_gram, candidates, self._tree(candidates), self.singletons
-        )
+        tree = subset_tree(candidates.shape[1], self.max_active)
+        log_normaliser, energy = log_normalisers(evidence.linear, self.gram, candidates, tree, self.singletons)
         return self._bound(evidence, log_normaliser, energy)
 
     def means(self, evidence, candidates):
-        free_energies, means, _ = self._expectations(evidence, candidates, np.zeros(len(candidates)))
-        return free_energies, means
+        free_energies, _ = self._expectations(evidence, candidates, np.zeros(len(candidates)))
+        return free_energies, evidence.linear
 
     def accumulate(self, evidence, candidates, weights):
-        free_energies, means, ss = self._expectations(evidence, candidates, weights)
-        means *= weights[:, None]
+        free_energies, ss = self._expectations(evidence, candidates, weights)
+        means = evidence.linear
+        if (weights != 1.0).any():
+            means *= weights[:, None]
         s = means.sum(axis=0)
         np.fill_diagonal(ss, s)
         yy = float(weights @ np.einsum("nd,nd->n", evidence.Y, evidence.Y))
-        statistics = BinaryLinearStatistics(float(weights.sum()), s, ss, means.T @ evidence.Y, yy)
-        return free_energies, statistics
+        return free_energies, BinaryLinearStatistics(float(weights.sum()), s, ss, means.T @ evidence.Y, yy)
 
     def _expectations(self, evidence, candidates, weights):
+        """F_n and sum_n weights_n <s s^T>_n off the diagonal; <s> takes the place of evidence.linear."""
         n_causes = len(self.offset)
         second = np.zeros((n_causes, n_causes))
-        means = self._tempered(evidence)
+        tree = subset_tree(candidates.shape[1], self.max_active)
         log_normaliser, energy = expectations(
-            means, self.tempered_gram, candidates, self._tree(candidates), self.singletons, weights, second
+            evidence.linear, self.gram, candidates, tree, self.singletons, weights, second
         )
-        return self._bound(evidence, log_normaliser, energy), means, second + second.T
-
-    def _tempered(self, evidence):
-        return self.beta * (evidence.projection + self.offset)
-
-    def _tree(self, candidates):
-        return subset_tree(candidates.shape[1], self.max_active)
+        return self._bound(evidence, log_normaliser, energy), second
 
     def _bound(self, evidence, log_normaliser, energy):
         """F_n = <log p>_q + H(q), where q is proportional to p^beta and `energy` is beta <log p - constant>_q."""
