@@ -40,20 +40,23 @@ class EM:
         """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
         clock = Stopwatch()
         for step in self.plan.steps():
-            e_step, n_taught = self._e_step(params, step)
-            yield Record(step, params, e_step.free_energy / n_taught, n_taught, clock(), restart)
+            e_step = self._e_step(params, step)
+            n_taught = float(e_step.statistics.weight)
+            yield Record(step, params, e_step.free_energy / self.moments.weight, n_taught, clock(), restart)
             params = self._m_step(params, e_step.statistics, step, rng)
         last = Step(self.plan.n_steps)
         free_energy = self._free_energies(self.posterior.prepare(self.model, params)) @ self._weights()
         yield Record(last, params, free_energy / self.moments.weight, self.moments.weight, clock(), restart, final=True)
 
-    def _e_step(self, params: Any, step: Step) -> tuple[EStep, float]:
+    def _e_step(self, params: Any, step: Step) -> EStep:
+        """Free energy of all points, and the statistics of those that teach."""
         prepared = self.posterior.prepare(self.model, params, step.beta)
-        chunks = self.chunks
-        if step.classification > 0.0:
-            chunks = self._classified(prepared, params, step)
-        e_step = self.executor.map_reduce(prepared.statistics, chunks, combine)
-        return e_step, float(e_step.statistics.weight)
+        if step.classification == 0.0:
+            return self.executor.map_reduce(prepared.statistics, self.chunks, combine)
+        free_energies = self._free_energies(prepared)
+        chunks = self._classified(free_energies, params, step)
+        taught = self.executor.map_reduce(prepared.statistics, chunks, combine)
+        return EStep(float(free_energies @ self._weights()), taught.statistics)
 
     def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:
         params = self.model.m_step(params, statistics, step, rng)
@@ -63,13 +66,13 @@ class EM:
             params = self.model.perturb(params, step.parameter_noise, rng)
         return params
 
-    def _classified(self, prepared: PreparedPosterior, params: Any, step: Step) -> list[Chunk]:
+    def _classified(self, free_energies: np.ndarray, params: Any, step: Step) -> list[Chunk]:
         """The same chunks, weighted so that only the N_cut points with the largest F_n teach (ET §2)."""
         assert self.plan.classification is not None
         explained = probability_of_at_most(params.activation, self.posterior.max_active)
         final_share = self.plan.classification.margin * explained
         n_cut = self.moments.weight * (1.0 + step.classification * (final_share - 1.0))
-        weights = keep_best(self._free_energies(prepared), self._weights(), n_cut)
+        weights = keep_best(free_energies, self._weights(), n_cut)
         return [Chunk(c.X, c.start, c.stop, weights, c.memory) for c in self.chunks]
 
     def _free_energies(self, prepared: PreparedPosterior) -> np.ndarray:
