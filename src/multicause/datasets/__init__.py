@@ -1,18 +1,35 @@
 """Data to learn from: generated causes with known truth, and real recordings and images read from a data folder."""
 
 from multicause.datasets.audio import speech_windows, synthetic_voices
-from multicause.datasets.bars import Bars, bar_components, make_bars
+from multicause.datasets.bars import (
+    Bars,
+    bar_components,
+    make_bars,
+    overlapping_bar_components,
+    short_bar_components,
+    wide_bar_components,
+)
 from multicause.datasets.mnist import load_mnist
+from multicause.datasets.patches import image_patches, load_grass
 from multicause.datasets.registry import DatasetNotFound, data_folder, locate
+from multicause.datasets.spectrograms import AcousticMixtures, acoustic_mixtures, log_spectrogram
 
 __all__ = [
+    "AcousticMixtures",
     "Bars",
     "DatasetNotFound",
+    "acoustic_mixtures",
     "bar_components",
     "data_folder",
+    "image_patches",
+    "load_grass",
     "load_mnist",
     "locate",
+    "log_spectrogram",
     "make_bars",
+    "overlapping_bar_components",
+    "short_bar_components",
     "speech_windows",
     "synthetic_voices",
+    "wide_bar_components",
 ]
