@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from multicause.models import BinaryLinear, BinaryLinearParams, NonnegativeLinear
+from multicause.models import BinaryLinear, FieldParams, MaximalCauses, NonnegativeLinear
 
 
 def binary_linear(n_components, n_features, rng):
     """LinCA with a parameter of every kind: close fields, unequal activations, small and large noise."""
-    params = BinaryLinearParams(
+    params = FieldParams(
         components=rng.normal(scale=2.0, size=(n_components, n_features)),
         activation=rng.uniform(0.02, 0.6, size=n_components),
         noise_variance=float(np.exp(rng.uniform(-3.0, 2.0))),
@@ -21,4 +21,14 @@ def nonnegative_linear(n_components, n_features, rng):
     return model, params._replace(components=np.abs(params.components))
 
 
-MODELS = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}
+def maximal_causes(noise):
+    def make(n_components, n_features, rng):
+        _, params = binary_linear(n_components, n_features, rng)
+        fields = rng.uniform(0.01, 6.0, size=params.components.shape)
+        return MaximalCauses(n_components, n_features, noise), params._replace(components=fields)
+
+    return make
+
+
+LINEAR = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}
+MODELS = LINEAR | {"maximal_gaussian": maximal_causes("gaussian"), "maximal_poisson": maximal_causes("poisson")}

@@ -105,7 +105,7 @@ def test_fit_saves_a_model_and_tells_of_it(bars, folder):
     assert model.n_init == 2
     assert list(model.feature_names_in_) == [f"pixel{d}" for d in range(9)]
     assert (model.verbose, model.trace, model.n_jobs) == (0, None, None)
-    for words in (model.stop_.value, "causes", "noise variance", f"{model.activation_.sum():.6g}"):
+    for words in ("raise --iterations or --tol", "causes", "noise variance", f"{model.activation_.sum():.6g}"):
         assert words in said
 
 
@@ -409,3 +409,12 @@ def test_a_mistake_of_ours_is_not_taken_for_the_users(bars, monkeypatch):
     reading = importlib.import_module("multicause.cli.score")
     monkeypatch.setattr(reading, "load", lambda path: 1 + "a")
     assert isinstance(call("score", "bars.model", "data.npy").exception, TypeError)
+
+
+def test_fit_refuses_to_write_over_its_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.csv").write_text("1,2,4\n3,4,5\n5,6,7\n")
+    result = CliRunner().invoke(main, ["fit", "d.csv", "-o", "d.csv"])
+    assert result.exit_code == 2
+    assert "--output and DATA name the same file" in result.output
+    assert (tmp_path / "d.csv").read_text().startswith("1,2,4")

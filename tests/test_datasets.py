@@ -2,11 +2,14 @@
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from multicause.datasets import (
     DatasetNotFound,
     bar_components,
     data_folder,
+    image_patches,
+    load_grass,
     load_mnist,
     locate,
     make_bars,
@@ -27,6 +30,9 @@ def write_generated_data(folder):
     (folder / "librispeech").mkdir()
     voices = np.array(synthetic_voices(20, 80_000, random_state=0))
     np.savez(folder / "librispeech" / "libri20_5s_16k.npz", x=(3000 * voices).astype(np.int16), srate=16_000)
+    (folder / "van-hateren").mkdir()
+    grass = 5000.0 * rng.random((1024, 1536)) ** 3 + np.linspace(100.0, 900.0, 1536)
+    Image.fromarray(grass.astype(np.uint16)).save(folder / "van-hateren" / "tvlearn_grass_imc_u16.png")
 
 
 @pytest.fixture(scope="module")
@@ -270,3 +276,78 @@ def test_speech_windows_say_what_is_wrong_with_an_argument(arguments, message):
 def test_synthetic_voices_say_what_is_wrong_with_an_argument():
     with pytest.raises(ValueError, match="n_samples at least 10, got 1 and 5"):
         synthetic_voices(1, 5)
+
+
+# ---- image patches ----
+
+
+def test_patches_are_squares_of_the_image_from_every_position():
+    image = np.arange(5 * 7, dtype=float).reshape(5, 7)  # a pixel's value says where it is
+    patches = image_patches(image, 3, 500, random_state=0)
+    assert patches.shape == (500, 9)
+    for patch in patches:
+        row, column = divmod(int(patch[0]), 7)
+        np.testing.assert_array_equal(patch.reshape(3, 3), image[row : row + 3, column : column + 3])
+    assert {divmod(int(first), 7) for first in patches[:, 0]} == {(r, c) for r in range(3) for c in range(5)}
+
+
+def test_patches_repeat_for_a_seed_and_change_with_it():
+    image = np.random.default_rng(0).random((20, 30))
+    first, again, other = (image_patches(image, 4, 50, random_state=seed) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_patches_are_scaled_by_the_whole_image():
+    image = np.random.default_rng(0).normal(5.0, 2.0, size=(20, 30))
+    expected = 10.0 * (image - image.min()) / np.ptp(image)
+    for n_patches in (1, 200):
+        scaled = image_patches(image, 4, n_patches, scale=10.0, random_state=0)
+        np.testing.assert_allclose(scaled, image_patches(expected, 4, n_patches, random_state=0))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"image": np.zeros((9, 9, 3))},
+            r"image must be .* shape \(height, width\).* got shape \(9, 9, 3\).*grey values",
+        ),
+        ({"image": np.full((9, 9), np.inf)}, "with values that are not finite"),
+        ({"size": 0}, "size must be from 1 to 20, the shorter side of the image, got 0"),
+        ({"size": 21}, "size must be from 1 to 20, .* got 21. Take smaller patches"),
+        ({"n_patches": 0}, "n_patches must be at least 1, got 0"),
+        ({"scale": 0.0}, "scale must be above 0 and finite, got 0.0"),
+        ({"image": np.ones((20, 20)), "scale": 10.0}, "scale=10.0 needs .* every pixel is 1. .*scale=None"),
+    ],
+)
+def test_patches_say_what_is_wrong_with_an_argument(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        image_patches(**({"image": np.random.default_rng(0).random((20, 30))} | arguments))
+
+
+@pytest.mark.usefixtures("any_data")
+@pytest.mark.parametrize("corner", ["lower left", "lower right", "upper left", "upper right"])
+def test_grass_fills_its_range_and_few_pixels_are_bright(corner):
+    grass = load_grass(corner)
+    assert grass.shape == (250, 250)
+    assert grass.min() == 0.0
+    assert grass.max() == 10.0
+    assert grass.mean() < 4.0
+    assert image_patches(grass, n_patches=40, random_state=0).shape == (40, 100)
+
+
+@pytest.mark.parametrize("corner", ["lower left", "lower right", "upper left", "upper right"])
+def test_grass_is_a_corner_of_the_picture_at_half_its_resolution(generated_data, corner):
+    with Image.open(generated_data / "van-hateren" / "tvlearn_grass_imc_u16.png") as stored:
+        pixels = np.asarray(stored, dtype=float)
+    top, left = 524 if "lower" in corner else 0, 1036 if "right" in corner else 0
+    segment = pixels[top : top + 500, left : left + 500]
+    halved = (segment[::2, ::2] + segment[1::2, ::2] + segment[::2, 1::2] + segment[1::2, 1::2]) / 4.0
+    np.testing.assert_allclose(load_grass(corner, scale=3.0), 3.0 * (halved - halved.min()) / np.ptp(halved))
+
+
+@pytest.mark.usefixtures("generated_data")
+def test_grass_names_its_corners():
+    with pytest.raises(ValueError, match=r"corner must be one of \['lower left', .*\], got 'centre'"):
+        load_grass("centre")

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from multicause import ETNMF, LinCA
+from multicause import ETNMF, MCA, LinCA
 from multicause.datasets import make_bars
 from multicause.learning import Stop
 from multicause.testing import brute_force, check_model
 
 BOTH = pytest.mark.parametrize("estimator", [LinCA, ETNMF])
+ALL = pytest.mark.parametrize("estimator", [LinCA, ETNMF, MCA])
 
 
 def bars(estimator, n_samples=300, size=4, seed=0):
@@ -21,14 +22,14 @@ def bars(estimator, n_samples=300, size=4, seed=0):
     return drawn._replace(X=np.maximum(drawn.X, 0.0) if estimator is ETNMF else drawn.X)
 
 
-@BOTH
+@ALL
 def test_fit_transform_equals_fit_then_transform_to_the_bit(estimator):
     X = bars(estimator).X
     settings = {"n_candidates": 4, "max_active": 2, "max_iter": 20, "tol": 0.0, "random_state": 0}
     assert_array_equal(estimator(8, **settings).fit_transform(X), estimator(8, **settings).fit(X).transform(X))
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("n_features", [16, 49])
 def test_transform_gives_the_same_bits_for_any_chunk_size_and_thread_count(estimator, n_features):
     X = bars(estimator, 1500, int(np.sqrt(n_features))).X
@@ -40,7 +41,7 @@ def test_transform_gives_the_same_bits_for_any_chunk_size_and_thread_count(estim
         assert_array_equal(fit.score_samples(X), whole[1])
 
 
-@BOTH
+@ALL
 def test_fit_gives_the_same_bits_for_any_thread_count(estimator):
     X = bars(estimator, 3000).X
     fits = [
@@ -67,7 +68,7 @@ def test_answers_equal_brute_force(estimator):
     assert_allclose(fit.reconstruct(X), oracle.mean @ fit.components_, atol=1e-8)
 
 
-@BOTH
+@ALL
 def test_the_last_free_energy_is_that_of_the_learned_parameters(estimator):
     X = bars(estimator).X
     fit = estimator(6, n_candidates=None, random_state=0).fit(X)
@@ -85,7 +86,7 @@ def test_the_causes_of_bars_are_found(estimator):
     assert abs(fit.activation_.mean() - drawn.states.mean()) < 0.05
 
 
-@BOTH
+@ALL
 def test_single_precision_is_kept_and_statistics_are_not_lost_to_it(estimator):
     X = bars(estimator, 500).X
     double = estimator(8, max_iter=15, tol=0.0, random_state=0).fit(X)
@@ -109,6 +110,83 @@ def test_from_parameters_gives_a_fitted_estimator(estimator):
     assert fit.n_features_in_ == 16
 
 
+def test_the_last_free_energy_is_the_score_also_with_preselection():
+    X = bars(LinCA, 600).X
+    fit = LinCA(20, n_candidates=5, max_active=3, random_state=0).fit(X)
+    assert_allclose(fit.free_energy_[-1], fit.score(X), rtol=1e-12)
+
+
+@BOTH
+def test_given_arrays_are_copied(estimator):
+    activation = np.full(8, 0.2)
+    fit = estimator.from_parameters(components=np.eye(8), activation=activation, noise_variance=1.0)
+    activation[:] = 0.9
+    assert_array_equal(fit.activation_, np.full(8, 0.2))
+
+
+def test_a_warm_start_respects_fixed_values_and_refuses_other_shapes():
+    X = bars(LinCA).X
+    fit = LinCA(8, max_iter=3, tol=0.0, warm_start=True, random_state=0).fit(X)
+    fit.set_params(fixed=("noise_variance",), noise_variance_init=9.0).fit(X)
+    assert fit.noise_variance_ == 9.0
+    with pytest.raises(ValueError, match=r"must hold names among .* Got 'foo'"):
+        fit.set_params(fixed=("foo",)).fit(X)
+    with pytest.raises(ValueError, match=r"warm_start=True goes on from components_ of shape \(8, 16\).*\(6, 16\)"):
+        fit.set_params(fixed=(), n_components=6).fit(X)
+
+
+@BOTH
+@pytest.mark.parametrize("scale", [1e-90, 1e-40, 1e40, 1e90])
+def test_the_unit_of_the_data_does_not_matter(estimator, scale):
+    X = bars(estimator).X
+    settings = {"n_candidates": 5, "max_active": 3, "max_iter": 15, "tol": 0.0, "random_state": 0}
+    plain, scaled = estimator(8, **settings).fit(X), estimator(8, **settings).fit(scale * X)
+    assert_allclose(scaled.score(scale * X) + X.shape[1] * np.log(scale), plain.score(X), rtol=1e-6)
+
+
+@BOTH
+def test_the_unit_of_the_weights_does_not_matter(estimator):
+    X = bars(estimator).X
+    settings = {"max_iter": 10, "tol": 0.0, "random_state": 0}
+    plain = estimator(8, **settings).fit(X)
+    tiny = estimator(8, **settings).fit(X, sample_weight=np.full(len(X), 1e-12))
+    assert_allclose(tiny.components_, plain.components_, rtol=1e-6, atol=1e-6)
+
+
+def test_an_offset_that_swallows_the_data_is_warned_of():
+    with pytest.warns(UserWarning, match=r"The mean of X is .* times its spread"):
+        LinCA(2, max_iter=2, tol=0.0).fit(1e7 + bars(LinCA).X)
+
+
+def test_a_non_negative_model_scores_its_own_samples():
+    fit = ETNMF.from_parameters(components=np.eye(4), activation=0.5, noise_variance=1.0)
+    X = fit.sample(50, random_state=0)[0]
+    assert X.min() < 0.0
+    assert np.isfinite(fit.score(X))
+
+
+def test_fits_in_threads_leave_blas_as_it_was():
+    from threading import Thread
+
+    from threadpoolctl import threadpool_info
+
+    def blas_threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = blas_threads()
+    X = bars(LinCA).X
+    fits = [Thread(target=LinCA(8, max_iter=5 * (i + 1), tol=0.0, n_jobs=2).fit, args=(X,)) for i in range(4)]
+    for fit in fits:
+        fit.start()
+    for fit in fits:
+        fit.join()
+    assert blas_threads() == before
+
+
+def test_the_reason_for_stopping_prints_as_a_sentence():
+    assert str(Stop.CONVERGED) == "the free-energy gain per data point fell below tol"
+
+
 def test_samples_have_the_moments_of_the_model():
     rng = np.random.default_rng(0)
     components = rng.normal(size=(3, 4))
@@ -121,7 +199,7 @@ def test_samples_have_the_moments_of_the_model():
     assert_allclose(np.cov(X.T), covariance, atol=0.03)
 
 
-@BOTH
+@ALL
 def test_integer_weights_are_repeated_rows(estimator):
     X = bars(estimator, 60).X
     weights = np.random.default_rng(0).integers(0, 4, size=60)
@@ -163,7 +241,8 @@ FINITE = {
 }
 
 
-@BOTH
+@ALL
+@pytest.mark.filterwarnings("ignore:The mean of X")
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", FINITE)
 def test_awkward_data_give_finite_results(estimator, name):
@@ -191,7 +270,7 @@ BAD_DATA = {
 }
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_get_a_clear_error(estimator, name):
     X, message = BAD_DATA[name]
@@ -259,7 +338,7 @@ def test_wrong_states_and_sample_sizes_get_a_clear_error():
         LinCA(2).fit(np.ones((3, 2)), sample_weight=np.zeros(3))
 
 
-@BOTH
+@ALL
 def test_docstrings_name_the_real_arguments(estimator):
     section = inspect.getdoc(estimator).split("Parameters\n")[1].split("Attributes\n")[0]
     named = [line.split(" : ")[0] for line in section.splitlines() if " : " in line and not line.startswith(" ")]
@@ -277,7 +356,7 @@ def test_check_model_says_what_is_wrong():
     class NoMStep:
         n_components, n_features = 3, 4
         init_params, sample, log_joint = model.init_params, model.sample, model.log_joint
-        selection_scores, accumulate = model.selection_scores, model.accumulate
+        selection_scores, accumulate, superpose = model.selection_scores, model.accumulate, model.superpose
 
     with pytest.raises(TypeError, match="NoMStep is not a GenerativeModel: it lacks m_step"):
         check_model(NoMStep())

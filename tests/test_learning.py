@@ -24,7 +24,7 @@ from multicause.models.bernoulli_prior import (
 from multicause.posteriors import ExactPosterior, TruncatedPosterior
 from multicause.testing import all_states
 
-from cases import MODELS
+from cases import LINEAR, MODELS
 
 
 def fit_history(name, posterior_of, seed, n_components=6, n_features=5, n_steps=15, n_rows=120):
@@ -39,7 +39,7 @@ def fit_history(name, posterior_of, seed, n_components=6, n_features=5, n_steps=
         return run(em, model.init_params(moments, rng), rng).free_energy
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", LINEAR)
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10**6))
 def test_free_energy_never_falls_with_the_exact_posterior(name, seed):
@@ -47,7 +47,7 @@ def test_free_energy_never_falls_with_the_exact_posterior(name, seed):
     assert (np.diff(history) >= -1e-9 * np.abs(history[:-1])).all()
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", LINEAR)
 @pytest.mark.parametrize("singletons", [True, False])
 @settings(max_examples=20)
 @given(seed=st.integers(0, 10**6))
@@ -57,6 +57,17 @@ def test_free_energy_never_falls_in_monotone_mode(name, singletons, seed):
 
     history = fit_history(name, posterior, seed)
     assert (np.diff(history) >= -1e-9 * np.abs(history[:-1])).all()
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "poisson"])
+def test_the_likelihood_of_maximal_causes_rises_in_almost_every_iteration(noise):
+    """Its M-step is a fixed-point step without guarantee (MCA §6.3): what is asserted is what the paper observed."""
+    histories = [fit_history(f"maximal_{noise}", ExactPosterior, seed, n_steps=30) for seed in range(20)]
+    gains = np.diff(histories, axis=1)
+    assert np.mean(gains >= -1e-9) > 0.95
+    assert all(history[-1] > history[0] for history in histories)
+    falls = [np.max(np.maximum.accumulate(h) - h) / (h[-1] - h[0]) for h in map(np.asarray, histories)]
+    assert np.median(falls) < 0.01
 
 
 def test_without_monotone_mode_the_free_energy_can_fall():
@@ -131,6 +142,8 @@ def test_the_annealing_schedule_holds_cools_and_settles():
     [
         (lambda: Annealing(0.5), r"initial >= final >= 1. Got initial=0.5 and final=1.0"),
         (lambda: Annealing(3.0, hold=0.6, settle=0.6), r"sum to at most 1. Got hold=0.6 and settle=0.6"),
+        (lambda: Annealing(float("inf")), r"initial >= final >= 1. Got initial=inf and final=1.0"),
+        (lambda: Annealing(hold=float("nan")), r"sum to at most 1. Got hold=nan"),
         (lambda: Annealing(parameter_noise=-1.0), r"'parameter_noise' of Annealing must be at least 0. Got -1.0"),
         (lambda: DataClassification(start=1.0), r"0 <= start < 1 and 0 < margin <= 1. Got start=1.0"),
     ],

@@ -105,9 +105,9 @@ def test_an_estimator_is_drawn_from_its_learned_attributes():
     np.testing.assert_array_equal(plot_free_energy(estimator).lines[0].get_ydata(), [-3.0, -2.0])
 
 
-def test_free_energy_is_drawn_over_iterations_counted_from_one():
+def test_free_energy_is_drawn_over_iterations_counted_from_zero():
     (line,) = plot_free_energy([-5.0, -4.0, -3.5]).lines
-    np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3])
+    np.testing.assert_array_equal(line.get_xdata(), [0, 1, 2])
     np.testing.assert_array_equal(line.get_ydata(), [-5.0, -4.0, -3.5])
 
 

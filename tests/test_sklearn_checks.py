@@ -11,10 +11,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multicause import ETNMF, LinCA
+from multicause import ETNMF, MCA, LinCA
 from multicause.datasets import make_bars
 
-ESTIMATORS = [LinCA(), ETNMF()]
+ESTIMATORS = [LinCA(), ETNMF(), MCA(), MCA(noise="poisson")]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",
     "check_get_feature_names_out_error",
@@ -38,14 +38,14 @@ def test_scikit_learn_check(estimator, check):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", LEFT_OUT)
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 def test_check_that_check_estimator_leaves_out(estimator, name):
     getattr(checks, name)(type(estimator).__name__, clone(estimator))
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.skipif(os.environ.get("SCIPY_ARRAY_API") != "1", reason="one check needs SCIPY_ARRAY_API=1")
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 def test_no_check_is_skipped(estimator):
     results = checks.check_estimator(clone(estimator), on_fail=None, on_skip=None)
     assert {result["status"] for result in results} == {"passed"}

@@ -378,3 +378,17 @@ def test_audio_without_soundfile_says_what_to_install(tmp_path, monkeypatch):
     without(monkeypatch, "soundfile")
     with pytest.raises(ImportError, match=r'needs soundfile.*pip install "multicause\[audio\]"'):
         read_audio(tmp_path / "a.wav")
+
+
+@pytest.mark.parametrize("first", ["0,1,2", "1,2,3"])
+def test_a_csv_line_that_counts_the_columns_is_a_header(tmp_path, first):
+    (tmp_path / "t.csv").write_text(f"{first}\n5,6,7\n8,9,10\n")
+    X, names = read_table(tmp_path / "t.csv")
+    assert X.tolist() == [[5.0, 6.0, 7.0], [8.0, 9.0, 10.0]]
+    assert names == first.split(",")
+
+
+def test_two_columns_that_begin_with_0_and_1_are_data(tmp_path):
+    (tmp_path / "t.csv").write_text("0,1\n1,0\n")
+    X, names = read_table(tmp_path / "t.csv")
+    assert (X.shape, names) == ((2, 2), None)

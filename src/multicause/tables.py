@@ -35,7 +35,8 @@ def read_table(path: PathLike) -> Table:
     ========== ==========================================================================================
     .npy       one array
     .npz       the array named ``X`` (and names in ``columns``), or the only array
-    .csv       numbers between commas; a first line that holds no number is the header. Write ``nan`` for
+    .csv       numbers between commas; a first line that holds no number, or just counts
+               the columns (0, 1, 2, …), is the header. Write ``nan`` for
                a missing value: an empty cell is an error
     .parquet   all columns numeric; needs ``pip install "multicause[tables]"``
     ========== ==========================================================================================
@@ -273,7 +274,7 @@ def _csv_header(path: Path) -> tuple[list[str] | None, int]:
     line, first = next(rows, (0, []))
     if not first:
         raise TableError(f"The file '{path}' is empty.")
-    if any(_is_number(cell) for cell in first):
+    if any(_is_number(cell) for cell in first) and not _counts_columns(first):
         return None, 0
     if next(rows, None) is None:
         raise TableError(f"'{path}' holds a header, but no row of numbers.")
@@ -284,6 +285,12 @@ def _csv_header(path: Path) -> tuple[list[str] | None, int]:
                 "or leave it out if it numbers the rows (pandas: to_csv(index=False))."
             )
     return [name.strip() for name in first], line
+
+
+def _counts_columns(cells: list[str]) -> bool:
+    """Whether a first line merely numbers three or more columns, 0, 1, 2, … or 1, 2, 3, …: a header without names."""
+    numbers = [str(i) for i in range(len(cells) + 1)]
+    return len(cells) > 2 and [cell.strip() for cell in cells] in (numbers[:-1], numbers[1:])
 
 
 def _csv_fault(path: Path, skip: int) -> TableError | None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 # Bad files and bad values; TableError, ModelFileError and DatasetNotFound are among them. ImportError: a missing extra.
-USER_ERRORS = (ValueError, OSError, ImportError, MemoryError)
+USER_ERRORS = (ValueError, ArithmeticError, OSError, ImportError, MemoryError)
 
 
 class UserError(click.ClickException):

@@ -21,9 +21,13 @@ AT_LEAST_ONE = click.IntRange(min=1)
 @click.command("fit")
 @click.argument("data", type=INPUT)
 @click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
-@click.option("--model", type=click.Choice(["linca", "etnmf"]), default="linca", show_default=True, help="What to fit.")
+@click.option(
+    "--model", type=click.Choice(["linca", "etnmf", "mca"]), default="linca", show_default=True, help="What to fit."
+)
 @click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Number of causes. [default: columns]")
 @click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Causes considered per data point (H').")
+@click.option("--exact", is_flag=True, help="Consider all causes, in every combination.")
+@click.option("--allow-negative", is_flag=True, help="Let etnmf learn from data with negative entries.")
 @click.option("--max-active", type=AT_LEAST_ONE, help="Most causes active at once (gamma).")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="Most EM iterations.")
 @click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy gains less.")
@@ -40,6 +44,7 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
     from multicause.persistence import save_model
 
     output = output or Path(f"{data.stem}.multicause.safetensors")
+    _refuse_equal({"DATA": data, "--output": output, "--trace": settings["trace"], "--report": report})
     X, names = read_data(data)
     estimator = _estimator(**settings)
     _learn(estimator, X, names)
@@ -55,15 +60,31 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
         ctx.exit(130)
 
 
-def _estimator(model: str, anneal: float | None, **settings: Any) -> Any:
+def _refuse_equal(paths: dict[str, Path | None]) -> None:
+    """Each file has one purpose: the data must not be overwritten, nor one result by another."""
+    seen: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        place = path.resolve()
+        if place in seen:
+            raise click.UsageError(f"{name} and {seen[place]} name the same file, '{path}'. Give each its own.")
+        seen[place] = name
+
+
+def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bool, **settings: Any) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
-    from multicause import ETNMF, LinCA
+    from multicause import ETNMF, MCA, LinCA
     from multicause.learning import Annealing
 
     given = {name: value for name, value in settings.items() if value is not None}
+    if exact:
+        given["n_candidates"] = None
+    if allow_negative and model == "etnmf":
+        given["allow_negative"] = True
     if anneal is not None:
         given["annealing"] = Annealing(initial=anneal)
-    return {"linca": LinCA, "etnmf": ETNMF}[model](verbose=1, **given)
+    return {"linca": LinCA, "etnmf": ETNMF, "mca": MCA}[model](verbose=1, **given)
 
 
 def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
@@ -88,7 +109,7 @@ def summary(estimator: Any) -> list[tuple[str, Any]]:
     return [
         ("causes", len(estimator.components_)),
         ("iterations", estimator.n_iter_),
-        ("stopped because", estimator.stop_.value),
+        ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
         ("free energy per data point", float(estimator.free_energy_[-1])),
         ("noise variance", float(estimator.noise_variance_)),
         ("active causes on average", float(estimator.activation_.sum())),

@@ -135,8 +135,9 @@ def acoustic_mixtures(
         )
     waves = np.array([_unit_power(recordings[h], h) for h in range(n_sounds)])
     states = draw_states(n_samples, n_sounds, probability, np.random.default_rng(random_state))
-    reference = float(_magnitudes(waves, sample_rate, 50).max())
-    components, X = (log_spectrogram(z, sample_rate, reference=reference) for z in (waves, states @ waves))
+    components = log_spectrogram(waves, sample_rate)
+    strongest = float(_magnitudes(waves, sample_rate, components.shape[1]).max())
+    X = log_spectrogram(states @ waves, sample_rate, reference=strongest)
     return AcousticMixtures(X.reshape(n_samples, -1), components.reshape(n_sounds, -1), states)
 
 

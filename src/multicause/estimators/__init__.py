@@ -2,5 +2,8 @@
 
 from multicause.estimators.etnmf import ETNMF
 from multicause.estimators.linca import LinCA
+from multicause.estimators.mca import MCA
+from multicause.estimators.mca3 import MCA3
+from multicause.estimators.restricted_mca import RestrictedMCA
 
-__all__ = ["ETNMF", "LinCA"]
+__all__ = ["ETNMF", "MCA", "MCA3", "LinCA", "RestrictedMCA"]

@@ -23,8 +23,10 @@ from multicause.estimators.truncation import Truncation
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.learning import EM, Annealing, DataClassification, Outcome, Plan, Stop, run
+from multicause.learning.annealing import Schedule
 from multicause.learning.moments import data_moments
 from multicause.learning.records import Progress, Trace
+from multicause.models import DataMoments
 
 LARGEST = 1e100  # beyond this, sums of squares overflow
 
@@ -46,13 +48,13 @@ class ComponentEstimator(
         "noise_variance_init": [Interval(Real, 0, None, closed="neither"), None],
         "annealing": [Annealing, None],
         "data_classification": ["boolean", DataClassification],
-        "monotone": ["boolean", StrOptions({"auto"})],
+        "monotone": ["boolean"],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
+        "n_jobs": [Interval(Integral, 1, None, closed="left"), Interval(Integral, None, -1, closed="right"), None],
         "chunk_size": [Interval(Integral, 1, None, closed="left"), None],
         "trace": [str, os.PathLike, None],
         "verbose": ["verbose"],
@@ -79,13 +81,14 @@ class ComponentEstimator(
         X = self._validate(X, reset=True)
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        n_components = X.shape[1] if self.n_components is None else self.n_components
+        n_components = X.shape[1] if self.n_components is None else int(self.n_components)
         chunks = split(X, n_components, self.chunk_size, sample_weight)
         with InProcess(effective_threads(self.n_jobs)) as executor:
             moments = data_moments(executor, chunks)
+            _warn_of_offset(moments)
             plan = self._plan()
             model = self._model(n_components, X.shape[1], moments)
-            posterior = self._truncation(n_components).posterior(self._is_monotone(plan))
+            posterior = self._truncation(n_components).posterior(bool(self.monotone))
             em = EM(model, posterior, plan, executor, chunks, moments)
             outcome = self._best_of_restarts(em, X)
         self._keep(outcome, X.dtype)
@@ -108,11 +111,7 @@ class ComponentEstimator(
         means : ndarray of shape (n_samples, n_components)
             The probability of each cause, given the data point.
         """
-        X = self._validate_fitted(X)
-        means = np.empty((len(X), len(self.components_)), dtype=X.dtype)
-        for chunk, values in self._per_chunk("means", X):
-            means[chunk.start : chunk.stop] = values
-        return means
+        return self._collect("means", X)
 
     def predict_proba(self, X):
         """p(s_h = 1 | y): for binary causes the same as their posterior means.
@@ -127,7 +126,7 @@ class ComponentEstimator(
         probabilities : ndarray of shape (n_samples, n_components)
             The probability of each cause, given the data point.
         """
-        return self.transform(X)
+        return self._collect("means", X)
 
     def inverse_transform(self, S):
         """The data that causes of given strength produce, without noise.
@@ -135,16 +134,16 @@ class ComponentEstimator(
         Parameters
         ----------
         S : array-like of shape (n_samples, n_components)
-            States, or posterior means.
+            States, or strengths between 0 and 1.
 
         Returns
         -------
         X : ndarray of shape (n_samples, n_features)
-            sum_h s_h W_h.
+            sum_h s_h W_h, or max_h s_h W_h for maximal causes.
         """
         check_is_fitted(self)
         S = self._check_states(S)
-        return S @ self.components_.astype(S.dtype, copy=False)
+        return self._fitted_model().superpose(self._params(), S).astype(S.dtype, copy=False)
 
     def reconstruct(self, X):
         """Posterior mean of the data without its noise.
@@ -157,9 +156,9 @@ class ComponentEstimator(
         Returns
         -------
         X_hat : ndarray of shape (n_samples, n_features)
-            sum_h <s_h> W_h.
+            <sum_h s_h W_h>, or <max_h s_h W_h> for maximal causes.
         """
-        return self.inverse_transform(self.transform(X))
+        return self._collect("reconstructions", X)
 
     def score_samples(self, X):
         """Truncated log-likelihood F_n of each data point: a lower bound of log p(y_n).
@@ -245,7 +244,7 @@ class ComponentEstimator(
         return tags
 
     def _best_of_restarts(self, em: EM, X: np.ndarray) -> Outcome:
-        warm = self._params() if self.warm_start and hasattr(self, "components_") else None
+        warm = self._warm(em) if self.warm_start and hasattr(self, "components_") else None
         n_init = 1 if warm is not None else self.n_init
         n_records = n_init * (em.plan.n_steps + 1)
         best = None
@@ -258,7 +257,14 @@ class ComponentEstimator(
                 for chunk in em.chunks:
                     chunk.memory.clear()
                 params = warm if warm is not None else self._initial(em, rng)
-                outcome = run(em, params, rng, tol=self.tol, consumers=consumers, wants_stop=callbacks, restart=restart)
+                try:
+                    outcome = run(
+                        em, params, rng, tol=self.tol, consumers=consumers, wants_stop=callbacks, restart=restart
+                    )
+                except KeyboardInterrupt:  # in the first E-step of a later restart: the earlier ones stand
+                    if best is None:
+                        raise
+                    return best._replace(stop=Stop.INTERRUPTED)
                 if best is None or outcome.free_energy[-1] > best.free_energy[-1]:
                     best = outcome
                 if outcome.stop in (Stop.INTERRUPTED, Stop.CALLBACK):
@@ -268,11 +274,11 @@ class ComponentEstimator(
 
     def _keep(self, outcome: Outcome, dtype):
         for name, value in self._attributes(outcome.params, dtype).items():
-            setattr(self, name, value)
+            setattr(self, name, np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value)
         self.free_energy_, self.n_iter_, self.stop_ = outcome.free_energy, outcome.n_iter, outcome.stop
         return self
 
-    def _consumers(self, plan: Plan, n_init: int) -> list:
+    def _consumers(self, plan: Schedule, n_init: int) -> list:
         consumers: list = []
         if self.trace is not None:
             consumers.append(Trace(self.trace))
@@ -283,9 +289,6 @@ class ComponentEstimator(
     def _plan(self) -> Plan:
         classification = DataClassification() if self.data_classification is True else self.data_classification or None
         return Plan(self.max_iter, self.annealing, classification)
-
-    def _is_monotone(self, plan: Plan) -> bool:
-        return not plan.anneals if self.monotone == "auto" else bool(self.monotone)
 
     def _truncation(self, n_components: int) -> Truncation:
         return Truncation.resolve(
@@ -314,13 +317,31 @@ class ComponentEstimator(
             )
         return S
 
+    def _collect(self, question: str, X) -> np.ndarray:
+        """The answers to `question` for all rows of X, in X's precision."""
+        X = self._validate_fitted(X)
+        return np.concatenate([values.astype(X.dtype, copy=False) for _, values in self._per_chunk(question, X)])
+
     def _per_chunk(self, question: str, X: np.ndarray):
         """Ask the posterior `question` of every chunk of X; yields (chunk, answer)."""
         n_components = len(self.components_)
-        prepared = self._truncation(n_components).posterior(False).prepare(self._fitted_model(), self._params())
+        posterior = self._truncation(n_components).posterior(False)
         chunks = split(X, n_components, self.chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:
+            prepared = posterior.prepare(self._fitted_model(), self._params())
             yield from zip(chunks, executor.map(getattr(prepared, question), chunks), strict=True)
+
+
+def _warn_of_offset(moments: DataMoments) -> None:
+    """Squares of a mean far larger than the spread swallow the digits that tell data points apart."""
+    spread = float(np.sqrt(moments.variance.mean()))
+    offset = float(np.abs(moments.mean).max())
+    if spread > 0.0 and offset > 1e5 * spread:
+        warnings.warn(
+            f"The mean of X is {offset / spread:.1g} times its spread, so that rounding errors show in the posterior. "
+            "Subtract the mean first, for instance with StandardScaler.",
+            stacklevel=4,
+        )
 
 
 def _seed(random_state) -> int:

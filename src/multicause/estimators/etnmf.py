@@ -1,12 +1,12 @@
 """Non-negative matrix factorisation as a generative model with binary causes."""
 
 from multicause._compat import StrOptions
+from multicause.estimators.field_estimator import FieldEstimator
 from multicause.estimators.initial_values import refuse_negative
-from multicause.estimators.linear_estimator import LinearEstimator
 from multicause.models import NonnegativeLinear
 
 
-class ETNMF(LinearEstimator):
+class ETNMF(FieldEstimator):
     """Non-negative matrix factorisation with binary causes, trained by Expectation Truncation.
 
         s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I),   W >= 0                [ET eq. 22-27]
@@ -41,9 +41,9 @@ class ETNMF(LinearEstimator):
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
     data_classification : bool or DataClassification, default=False
         Learn, in the last third of the iterations, only from points that at most `max_active` causes explain.
-    monotone : bool or "auto", default="auto"
-        Keep a point's last candidates where they explain it better, so that the free energy never falls. "auto" does
-        so unless the fit is annealed or classifies its data.
+    monotone : bool, default=False
+        Keep a training point's last candidates where they explain it better, so that the free energy never falls. New
+        data have no last candidates: `score` can then be below the last free energy, also on the training data.
     max_iter : int, default=200
         Most EM iterations; exactly as many for an annealed fit.
     tol : float, default=1e-3
@@ -98,7 +98,7 @@ class ETNMF(LinearEstimator):
     """
 
     _parameter_constraints: dict = {
-        **LinearEstimator._parameter_constraints,
+        **FieldEstimator._parameter_constraints,
         "field_update": [StrOptions({"multiplicative", "clamped"})],
         "allow_negative": ["boolean"],
     }
@@ -119,7 +119,7 @@ class ETNMF(LinearEstimator):
         noise_variance_init=None,
         annealing=None,
         data_classification=False,
-        monotone="auto",
+        monotone=False,
         max_iter=200,
         tol=1e-3,
         n_init=1,
@@ -160,7 +160,7 @@ class ETNMF(LinearEstimator):
 
     def _validate(self, X, reset):
         X = super()._validate(X, reset)
-        if not self.allow_negative:
+        if reset and not self.allow_negative:  # samples of the model itself may be negative
             refuse_negative(X, "X", "ETNMF", "Shift or clip the data, set allow_negative=True, or use LinCA.")
         return X
 

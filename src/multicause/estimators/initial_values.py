@@ -1,5 +1,7 @@
 """Parameters that a user gives: checked, and made into arrays."""
 
+from numbers import Real
+
 import numpy as np
 from sklearn.utils import check_array
 
@@ -21,11 +23,11 @@ def check_activation(activation, n_components: int, name: str) -> np.ndarray:
         )
     if not np.all((activation > 0.0) & (activation < 1.0)):
         raise ValueError(f"'{name}' must hold probabilities strictly between 0 and 1. Got {activation} instead.")
-    return np.full(n_components, activation) if activation.ndim == 0 else activation
+    return np.full(n_components, activation) if activation.ndim == 0 else activation.copy()
 
 
 def check_noise_variance(noise_variance, name: str) -> float:
-    if not (np.ndim(noise_variance) == 0 and np.isfinite(noise_variance) and noise_variance > 0.0):
+    if not (isinstance(noise_variance, Real) and 0.0 < float(noise_variance) < float("inf")):
         raise ValueError(f"'{name}' must be one positive number. Got {noise_variance!r} instead.")
     return float(noise_variance)
 

@@ -1,10 +1,10 @@
 """Linear components analysis, also known as binary sparse coding."""
 
-from multicause.estimators.linear_estimator import LinearEstimator
+from multicause.estimators.field_estimator import FieldEstimator
 from multicause.models import BinaryLinear
 
 
-class LinCA(LinearEstimator):
+class LinCA(FieldEstimator):
     """Linear components analysis: binary sparse coding with an exact posterior among preselected causes.
 
         s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
@@ -33,9 +33,9 @@ class LinCA(LinearEstimator):
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
     data_classification : bool or DataClassification, default=False
         Learn, in the last third of the iterations, only from points that at most `max_active` causes explain.
-    monotone : bool or "auto", default="auto"
-        Keep a point's last candidates where they explain it better, so that the free energy never falls. "auto" does
-        so unless the fit is annealed or classifies its data.
+    monotone : bool, default=False
+        Keep a training point's last candidates where they explain it better, so that the free energy never falls. New
+        data have no last candidates: `score` can then be below the last free energy, also on the training data.
     max_iter : int, default=200
         Most EM iterations; exactly as many for an annealed fit.
     tol : float, default=1e-3
@@ -103,7 +103,7 @@ class LinCA(LinearEstimator):
         noise_variance_init=None,
         annealing=None,
         data_classification=False,
-        monotone="auto",
+        monotone=False,
         max_iter=200,
         tol=1e-3,
         n_init=1,

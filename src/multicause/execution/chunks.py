@@ -7,7 +7,8 @@ import numpy as np
 
 from multicause.backends.tiles import TILE
 
-_WORK_BYTES = 16 * 2**20  # aim for the (rows, H) work array of one chunk
+_WORK_BYTES = 8 * 2**20  # aim for a chunk's rows and its (rows, H) work array
+_MOST_ROWS = 4096  # more would leave cores idle on data of moderate size
 
 
 @dataclass
@@ -35,6 +36,7 @@ def split(
 ) -> list[Chunk]:
     """Cut `X` into chunks of `chunk_size` rows, rounded up to whole tiles; by default a few megabytes of work each."""
     if chunk_size is None:
-        chunk_size = max(_WORK_BYTES // (8 * n_components) // 4, 2 * n_components)
+        by_work = _WORK_BYTES // (8 * (n_components + X.shape[1]))
+        chunk_size = max(min(by_work, _MOST_ROWS), 2 * n_components)  # at least what makes (H, H) sums worth their sum
     rows = -(-min(chunk_size, max(len(X), 1)) // TILE) * TILE
     return [Chunk(X, start, min(start + rows, len(X)), weights) for start in range(0, len(X), rows)]

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import lru_cache
-from typing import TypeVar
+from threading import Lock
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -23,9 +23,30 @@ def effective_threads(n_jobs: int | None) -> int:
     return max(cores + 1 + n_jobs, 1) if n_jobs < 0 else n_jobs
 
 
-@lru_cache(maxsize=1)
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+class _SingleThreadedBlas:
+    """BLAS at one thread while anyone is inside; fits in several threads share one limit, lifted by the last."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._controller: ThreadpoolController | None = None
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._controller = self._controller or ThreadpoolController()
+                self._limit = self._controller.limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def __exit__(self, *exception) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_single_threaded_blas = _SingleThreadedBlas()
 
 
 class InProcess:
@@ -40,7 +61,7 @@ class InProcess:
         self._stack = ExitStack()
 
     def __enter__(self) -> "InProcess":
-        self._stack.enter_context(_blas().limit(limits=1, user_api="blas"))
+        self._stack.enter_context(_single_threaded_blas)
         if self.n_threads > 1:
             self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
             self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)

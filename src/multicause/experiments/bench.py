@@ -9,7 +9,7 @@ import numpy as np
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.et_scaling import IterationClock, loglog_slope
-from multicause.models import BinaryLinear, BinaryLinearParams, combine
+from multicause.models import BinaryLinear, FieldParams, combine
 from multicause.posteriors import TruncatedPosterior
 
 
@@ -45,8 +45,8 @@ def linca(quick: bool = False) -> list[Line]:
     return [
         Line(f"seconds per EM iteration ({size})", f"{iteration:.3f}", "<= 0.15 on two cores", iteration <= 0.15),
         Line("speed over log_joint, state by state", f"{ratio:.0f}x", ">= 50x", ratio >= 50.0),
-        Line("exponent of time in N", _slope(in_n), "1", in_n[1][0] <= 1.0),
-        Line("exponent of time in H, 64 to 2048", _slope(in_h), "<= 1", in_h[0] <= 1.0),
+        Line("exponent of time in N", _slope(in_n), "1", None if quick else in_n[1][0] <= 1.0),
+        Line("exponent of time in H, 64 to 2048", _slope(in_h), "<= 1", None if quick else in_h[0] <= 1.0),
         Line(f"peak memory beyond the data, N={samples[0]:,}", f"{memory[0]:.0f} MB", "< 300 MB", memory[0] < 300),
         Line(f"peak memory beyond the data, N={samples[-1]:,}", f"{memory[1]:.0f} MB", "< 300 MB", memory[1] < 300),
     ]
@@ -60,10 +60,10 @@ def _slope(slope: tuple[float, tuple[float, float]]) -> str:
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def make_problem(setting: Setting) -> tuple[np.ndarray, BinaryLinearParams]:
+def make_problem(setting: Setting) -> tuple[np.ndarray, FieldParams]:
     rng = np.random.default_rng(0)
     shape = (setting.n_components, setting.n_features)
-    params = BinaryLinearParams(rng.normal(size=shape), np.full(setting.n_components, 2.0 / setting.n_components), 0.25)
+    params = FieldParams(rng.normal(size=shape), np.full(setting.n_components, 2.0 / setting.n_components), 0.25)
     X, _ = BinaryLinear(*shape).sample(params, setting.n_samples, rng)
     return X, params
 

@@ -1,8 +1,10 @@
 """Schedules: what each iteration is to do. Typed values, so that a misspelt knob is an error."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+LARGEST_TEMPERATURE = 1e6  # beyond it all explanations are alike anyway
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,12 @@ class Schedule(Protocol):
     @property
     def anneals(self) -> bool: ...
 
-    def steps(self) -> Iterator[Step]: ...
+    @property
+    def classification(self) -> "DataClassification | None": ...
+
+    def steps(self) -> Generator[Step, float, None]:
+        """One step at a time; each M-step's relative change of the fields is sent back (`change = yield step`)."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -55,17 +62,17 @@ class Annealing:
     parameter_noise: float = 0.0
 
     def __post_init__(self) -> None:
-        if not self.initial >= self.final >= 1.0:
+        if not LARGEST_TEMPERATURE >= self.initial >= self.final >= 1.0:
             raise ValueError(
                 "Annealing needs temperatures initial >= final >= 1. "
                 f"Got initial={self.initial} and final={self.final} instead."
             )
-        if self.hold < 0.0 or self.settle < 0.0 or self.hold + self.settle > 1.0:
+        if not (self.hold >= 0.0 and self.settle >= 0.0 and self.hold + self.settle <= 1.0):
             raise ValueError(
                 "The shares 'hold' and 'settle' of Annealing must be at least 0 and sum to at most 1. "
                 f"Got hold={self.hold} and settle={self.settle} instead."
             )
-        if self.parameter_noise < 0.0:
+        if not 0.0 <= self.parameter_noise < float("inf"):
             raise ValueError(
                 f"The 'parameter_noise' of Annealing must be at least 0. Got {self.parameter_noise} instead."
             )
@@ -115,7 +122,7 @@ class Plan:
     def anneals(self) -> bool:
         return self.annealing is not None or self.classification is not None
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Generator[Step, float, None]:
         for number in range(self.n_steps):
             yield self._step(number, number / max(self.n_steps - 1, 1))
 
@@ -128,3 +135,60 @@ class Plan:
         if self.classification is not None:
             classification = self.classification.progress(progress)
         return Step(number, temperature, classification, noise)
+
+
+@dataclass(frozen=True)
+class ConditionalCooling:
+    """The cooling of Maximal Causes (MCA Appendix E.2): the temperature falls only when the fields have come to rest.
+
+    Parameters
+    ----------
+    initial, final : float
+        First and last temperature.
+    n_cooling_steps : int
+        Steps from the first to the last temperature.
+    hold : int
+        Iterations at the first temperature.
+    threshold : float
+        Fields are at rest when each changes by less than this, relative to its sum (eq. 38).
+    patience : int
+        Iterations at rest, at the last temperature, after which the fit ends.
+    n_steps : int
+        Most iterations.
+    """
+
+    initial: float
+    final: float = 1.5
+    n_cooling_steps: int = 50
+    hold: int = 10
+    threshold: float = 2.5e-3
+    patience: int = 20
+    n_steps: int = 1000
+
+    anneals: ClassVar[bool] = True
+    classification: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        if not self.initial >= self.final >= 1.0:
+            raise ValueError(
+                "ConditionalCooling needs temperatures initial >= final >= 1. "
+                f"Got initial={self.initial} and final={self.final} instead."
+            )
+        if self.threshold <= 0.0 or min(self.n_cooling_steps, self.patience, self.n_steps) < 1 or self.hold < 0:
+            raise ValueError(
+                f"ConditionalCooling needs a positive threshold and positive numbers of steps. Got {self}."
+            )
+
+    def steps(self) -> Generator[Step, float, None]:
+        temperature, calm_at_the_end = self.initial, 0
+        fall = (self.initial - self.final) / self.n_cooling_steps
+        for number in range(self.n_steps):
+            change = yield Step(number, temperature)
+            calm = change < self.threshold
+            if temperature > self.final:
+                if calm and number + 1 >= self.hold:
+                    temperature = max(temperature - fall, self.final)
+            else:
+                calm_at_the_end = calm_at_the_end + 1 if calm else 0
+                if calm_at_the_end == self.patience:
+                    return

@@ -1,6 +1,6 @@
 """The EM driver, written once: a generator of records, and the loop that reads it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
-from multicause.learning.annealing import Plan, Step
+from multicause.learning.annealing import Schedule, Step
 from multicause.learning.records import Consumer, Record, Stopwatch
 from multicause.learning.stopping import GainBelow, Stop
 from multicause.models.base import DataMoments, GenerativeModel, Perturbable, RedrawsUnused, combine
@@ -31,7 +31,7 @@ class EM:
 
     model: GenerativeModel
     posterior: TruncatedPosterior
-    plan: Plan
+    plan: Schedule
     executor: InProcess
     chunks: Sequence[Chunk]
     moments: DataMoments
@@ -39,12 +39,17 @@ class EM:
     def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
         clock = Stopwatch()
-        for step in self.plan.steps():
+        schedule = self.plan.steps()
+        step = next(schedule, None)
+        number = 0
+        while step is not None:
             e_step = self._e_step(params, step)
             n_taught = float(e_step.statistics.weight)
             yield Record(step, params, e_step.free_energy / self.moments.weight, n_taught, clock(), restart)
-            params = self._m_step(params, e_step.statistics, step, rng)
-        last = Step(self.plan.n_steps)
+            before, params = params, self._m_step(params, e_step.statistics, step, rng)
+            number = step.number + 1
+            step = _advance(schedule, field_change(before, params))
+        last = Step(number)
         free_energy = self._free_energies(self.posterior.prepare(self.model, params)) @ self._weights()
         yield Record(last, params, free_energy / self.moments.weight, self.moments.weight, clock(), restart, final=True)
 
@@ -80,6 +85,22 @@ class EM:
 
     def _weights(self) -> np.ndarray:
         return np.concatenate([chunk.row_weights() for chunk in self.chunks])
+
+
+def field_change(before: Any, after: Any) -> float:
+    """The largest |W_h new - W_h old| / sum_d |W_hd old| over the causes (MCA eq. 38); 0 for a model without fields."""
+    if not hasattr(before, "components"):
+        return 0.0
+    moved = np.linalg.norm(after.components - before.components, axis=1)
+    size = np.abs(before.components).sum(axis=1)
+    return float(np.max(moved / np.maximum(size, 1e-300)))
+
+
+def _advance(schedule: Generator[Step, float, None], change: float) -> Step | None:
+    try:
+        return schedule.send(change)
+    except StopIteration:
+        return None
 
 
 def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:

@@ -26,7 +26,7 @@ Consumer = Callable[[Record], None]
 
 
 class Trace:
-    """Appends one line of JSON per record to a file, flushed at once: a fit that dies leaves its history."""
+    """Writes one line of JSON per record to a new file, flushed at once: a fit that dies leaves its history."""
 
     def __init__(self, path: str | os.PathLike[str]):
         self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by `close`)

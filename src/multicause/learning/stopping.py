@@ -10,9 +10,13 @@ class Stop(Enum):
     CONVERGED = "the free-energy gain per data point fell below tol"
     SCHEDULE_ENDED = "the schedule ended: all its iterations were done"
     ITERATIONS_RAN_OUT = "the iterations ran out before the free energy settled: raise max_iter or tol"
+    NOT_AT_REST = "the iterations ran out before the fields came to rest: raise max_iter"
     CALLBACK = "a callback asked to stop"
     INTERRUPTED = "the fit was interrupted; the last completed iteration is kept"
     PARAMETERS_GIVEN = "the parameters were given, not learned"
+
+    def __str__(self) -> str:
+        return self.value
 
 
 @dataclass

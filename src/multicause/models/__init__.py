@@ -1,14 +1,17 @@
 """The generative models p(s), p(y|s): readable definitions in NumPy, which the kernels are tested against."""
 
-from multicause.models.base import DataMoments, GenerativeModel, combine
-from multicause.models.binary_linear import BinaryLinear, BinaryLinearParams, BinaryLinearStatistics, NonnegativeLinear
+from multicause.models.base import DataMoments, FieldParams, GenerativeModel, combine
+from multicause.models.binary_linear import BinaryLinear, BinaryLinearStatistics, NonnegativeLinear
+from multicause.models.maximal_causes import MaximalCauses, MaximalCausesStatistics
 
 __all__ = [
     "BinaryLinear",
-    "BinaryLinearParams",
     "BinaryLinearStatistics",
     "DataMoments",
+    "FieldParams",
     "GenerativeModel",
+    "MaximalCauses",
+    "MaximalCausesStatistics",
     "NonnegativeLinear",
     "combine",
 ]

@@ -12,7 +12,8 @@ Statistics = TypeVar("Statistics", bound=tuple)
 class GenerativeModel(Protocol):
     """p(s, y | params) over binary causes s in {0,1}^H, and the M-step that learns its parameters.
 
-    `states` are (K, H) for all data points alike, or (N, K, H); weights are (N, K).
+    `states` are (K, H) for all data points alike, or (N, K, H); weights are (N, K). `beta` is the inverse
+    temperature, for models whose statistics depend on it.
     """
 
     kernel: ClassVar[str | None]  # name of a fused kernel in backends/, or None: the definition is walked
@@ -24,11 +25,15 @@ class GenerativeModel(Protocol):
 
     def sample(self, params: Params, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]: ...
 
+    def superpose(self, params: Params, states: np.ndarray) -> np.ndarray: ...
+
     def log_joint(self, params: Params, Y: np.ndarray, states: np.ndarray) -> np.ndarray: ...
 
     def selection_scores(self, params: Params, Y: np.ndarray) -> np.ndarray: ...
 
-    def accumulate(self, params: Params, Y: np.ndarray, states: np.ndarray, weights: np.ndarray) -> tuple: ...
+    def accumulate(
+        self, params: Params, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
+    ) -> tuple: ...
 
     def m_step(self, params: Params, statistics: Any, step: Any, rng: np.random.Generator) -> Params: ...
 
@@ -58,6 +63,14 @@ class DataMoments(NamedTuple):
     weight: float  # total sample weight
     mean: np.ndarray  # (D,)
     variance: np.ndarray  # (D,)
+
+
+class FieldParams(NamedTuple):
+    """Parameters of the models whose causes are on or off: what each cause adds, how often, and the noise."""
+
+    components: np.ndarray  # (H, D) one generative field per cause
+    activation: np.ndarray  # (H,) pi
+    noise_variance: float  # sigma^2; 1 where the noise has no parameter of its own
 
 
 def combine(first: Statistics, second: Statistics) -> Statistics:

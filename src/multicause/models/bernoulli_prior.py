@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import logit
 
+RAREST = 1e-6  # smallest activation probability: keeps log-odds finite, and lets a cause come back
+
 
 def log_prior(activation: np.ndarray, states: np.ndarray) -> np.ndarray:
     """sum_h s_h log pi_h + (1 - s_h) log(1 - pi_h), over the last axis of `states`."""
@@ -32,3 +34,15 @@ def truncated_activation_means(activation: np.ndarray, max_active: int) -> np.nd
         rest = np.delete(activation, np.flatnonzero(activation == pi)[0])
         others[i] = probability_of_at_most(rest, max_active - 1)
     return activation * others[where] / probability_of_at_most(activation, max_active)
+
+
+def new_activation(
+    old: np.ndarray, s: np.ndarray, weight: float, shared: bool = False, truncated_at: int | None = None
+) -> np.ndarray:
+    """pi = sum_n <s>_n / N; with `truncated_at` = gamma the fixed point of the prior truncated to |s| <= gamma."""
+    mean = s / weight
+    if shared:
+        mean = np.full_like(mean, mean.mean())
+    if truncated_at is not None:
+        mean = old * mean / truncated_activation_means(old, truncated_at)
+    return np.clip(mean, RAREST, 1.0 - RAREST)

@@ -6,17 +6,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from scipy import linalg
 
-from multicause.models.base import DataMoments
-from multicause.models.bernoulli_prior import log_prior, truncated_activation_means
+from multicause.models.base import DataMoments, FieldParams
+from multicause.models.bernoulli_prior import log_prior, new_activation
 
-UNUSED = 1e-9  # a cause that explains less than this of one data point, in the whole data set, is drawn anew
+UNUSED = 1e-12  # a cause that explains less than this share of the data is drawn anew
 PROXIMAL = 1e-6  # pull towards the old field, relative to its use: keeps the solve regular and F from falling
-
-
-class BinaryLinearParams(NamedTuple):
-    components: np.ndarray  # (H, D) one generative field per cause
-    activation: np.ndarray  # (H,) pi
-    noise_variance: float  # sigma^2
 
 
 class BinaryLinearStatistics(NamedTuple):
@@ -58,36 +52,40 @@ class BinaryLinear:
     kernel: ClassVar[str | None] = "binary_linear"
     selection: ClassVar[Literal["cosine", "upper_bound"]] = "cosine"
 
-    def init_params(self, moments: DataMoments, rng: np.random.Generator) -> BinaryLinearParams:
+    def init_params(self, moments: DataMoments, rng: np.random.Generator) -> FieldParams:
         """Two causes active on average; fields spread about the field that explains the mean; all variance is noise."""
         activation = min(2.0 / self.n_components, 0.5)
         components = self.draw_components(moments, rng, self.n_components)
         noise = max(float(moments.variance.mean()), self.noise_floor)
-        return BinaryLinearParams(components, np.full(self.n_components, activation), noise)
+        return FieldParams(components, np.full(self.n_components, activation), noise)
 
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
         expected_active = min(2.0, 0.5 * self.n_components)
         spread = np.sqrt(moments.variance) / 3.0
         return moments.mean / expected_active + spread * rng.standard_normal((n, self.n_features))
 
-    def sample(self, params: BinaryLinearParams, n_samples: int, rng: np.random.Generator):
+    def sample(self, params: FieldParams, n_samples: int, rng: np.random.Generator):
         states = (rng.random((n_samples, self.n_components)) < params.activation).astype(float)
         noise = np.sqrt(params.noise_variance) * rng.standard_normal((n_samples, self.n_features))
-        return states @ params.components + noise, states
+        return self.superpose(params, states) + noise, states
 
-    def log_joint(self, params: BinaryLinearParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
+    def superpose(self, params: FieldParams, states: np.ndarray) -> np.ndarray:
+        """sum_h s_h W_h: the data that states cause, without noise."""
+        return states @ params.components
+
+    def log_joint(self, params: FieldParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
         """log p(s, y) = log p(s) - D/2 log(2 pi sigma^2) - |y - sum_h s_h W_h|^2 / (2 sigma^2), (N, K)."""
-        residual = Y[:, None, :] - states @ params.components  # (N, K, D)
+        residual = Y[:, None, :] - self.superpose(params, states)  # (N, K, D)
         distance = np.einsum("nkd,nkd->nk", residual, residual)
         log_noise = -0.5 * self.n_features * np.log(2.0 * np.pi * params.noise_variance)
         return log_prior(params.activation, states) + log_noise - 0.5 * distance / params.noise_variance
 
-    def selection_scores(self, params: BinaryLinearParams, Y: np.ndarray) -> np.ndarray:
+    def selection_scores(self, params: FieldParams, Y: np.ndarray) -> np.ndarray:
         """W_h^T y / |W_h|: the cosine of ET eq. 33, whose factor 1/|y| changes no ranking."""
         return (Y @ params.components.T) * inverse_norms(params.components)
 
     def accumulate(
-        self, params: BinaryLinearParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray
+        self, params: FieldParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
     ) -> BinaryLinearStatistics:
         """Sums over data points n and states k, each weighted by weights (N, K) = w_n q_n(s_k)."""
         states = np.broadcast_to(states, (*weights.shape, self.n_components))
@@ -98,8 +96,8 @@ class BinaryLinear:
         return BinaryLinearStatistics(float(row_weights.sum()), mean.sum(axis=0), ss, mean.T @ Y, yy)
 
     def m_step(
-        self, params: BinaryLinearParams, statistics: BinaryLinearStatistics, step: Any, rng: np.random.Generator
-    ) -> BinaryLinearParams:
+        self, params: FieldParams, statistics: BinaryLinearStatistics, step: Any, rng: np.random.Generator
+    ) -> FieldParams:
         if statistics.weight <= 0.0:
             return params
         components, activation, noise = params
@@ -108,44 +106,36 @@ class BinaryLinear:
         if "noise_variance" not in self.fixed:
             noise = max(mean_squared_error(components, statistics), self.noise_floor)
         if "activation" not in self.fixed:
-            activation = self._new_activation(activation, statistics)
-        return BinaryLinearParams(components, activation, noise)
+            activation = new_activation(
+                activation, statistics.s, statistics.weight, self.shared_activation, self.truncated_at
+            )
+        return FieldParams(components, activation, noise)
 
     def _new_components(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
         """W = (sum <s s^T>)^-1 sum <s> y^T (ET eq. 26), with a vanishing pull towards the old W."""
-        use = np.maximum(np.diag(statistics.ss), UNUSED)
+        use = np.maximum(np.diag(statistics.ss), UNUSED * statistics.weight)
         scale = 1.0 / np.sqrt(use)  # rare causes next to common ones must not make the solve ill-conditioned
         correlation = scale[:, None] * statistics.ss * scale + PROXIMAL * np.eye(self.n_components)
         target = scale[:, None] * (statistics.sy + PROXIMAL * use[:, None] * old)
         factor = linalg.cho_factor(correlation, overwrite_a=True, check_finite=False)
         return scale[:, None] * linalg.cho_solve(factor, target, overwrite_b=True, check_finite=False)
 
-    def _new_activation(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
-        """pi = mean <s>; under data classification the fixed point of the truncated prior (MATH §1)."""
-        mean = statistics.s / statistics.weight
-        if self.shared_activation:
-            mean = np.full_like(mean, mean.mean())
-        if self.truncated_at is not None:
-            mean = old * mean / truncated_activation_means(old, self.truncated_at)
-        least = 1e-3 / (1.0 + statistics.weight)
-        return np.clip(mean, least, 1.0 - least)
-
     def redraw_unused(
         self,
-        params: BinaryLinearParams,
+        params: FieldParams,
         statistics: BinaryLinearStatistics,
         moments: DataMoments,
         rng: np.random.Generator,
-    ) -> BinaryLinearParams:
+    ) -> FieldParams:
         """Draw anew the field of every cause that no data point uses: its old one costs nothing to give up."""
-        unused = np.flatnonzero(statistics.s < UNUSED)
+        unused = np.flatnonzero(statistics.s < UNUSED * statistics.weight)
         if "components" in self.fixed or unused.size == 0:
             return params
         components = params.components.copy()
         components[unused] = self.draw_components(moments, rng, unused.size)
         return params._replace(components=components)
 
-    def perturb(self, params: BinaryLinearParams, scale: float, rng: np.random.Generator) -> BinaryLinearParams:
+    def perturb(self, params: FieldParams, scale: float, rng: np.random.Generator) -> FieldParams:
         """Add N(0, scale^2) to every field entry (ET §4.1)."""
         if "components" in self.fixed:
             return params
@@ -172,7 +162,7 @@ class NonnegativeLinear(BinaryLinear):
         spread = np.sqrt(moments.variance) / 3.0
         return np.abs(spread * rng.standard_normal((n, self.n_features)))
 
-    def selection_scores(self, params: BinaryLinearParams, Y: np.ndarray) -> np.ndarray:
+    def selection_scores(self, params: FieldParams, Y: np.ndarray) -> np.ndarray:
         """log pi_h + log N(y; max(y, W_h), sigma^2), up to a constant: the upper bound of ET eq. 28."""
         excess = np.maximum(params.components - Y[:, None, :], 0.0)  # (N, H, D)
         return np.log(params.activation) - np.einsum("nhd,nhd->nh", excess, excess) / (2.0 * params.noise_variance)
@@ -187,7 +177,7 @@ class NonnegativeLinear(BinaryLinear):
             components = share * target  # in this order nothing overflows: a share is at most 1 / <s_h s_h>
         return components
 
-    def perturb(self, params: BinaryLinearParams, scale: float, rng: np.random.Generator) -> BinaryLinearParams:
+    def perturb(self, params: FieldParams, scale: float, rng: np.random.Generator) -> FieldParams:
         moved = super().perturb(params, scale, rng)
         return moved._replace(components=np.maximum(moved.components, 0.0))
 

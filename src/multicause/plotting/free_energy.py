@@ -30,7 +30,7 @@ def plot_free_energy(free_energy: Any, ax: Axes | None = None) -> Axes:
         import matplotlib.pyplot as plt
 
         ax = plt.subplots(layout="constrained")[1]
-    ax.plot(np.arange(1, history.size + 1), history, marker="o" if history.size == 1 else None)
+    ax.plot(np.arange(history.size), history, marker="o" if history.size == 1 else None)
     ax.set_xlabel("iteration")
     ax.set_ylabel("free energy per data point")
     return ax

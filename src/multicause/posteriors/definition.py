@@ -57,9 +57,13 @@ class DefinitionWalk:
         free_energies, states, q = self._weigh(Y, candidates)
         return free_energies, np.einsum("nk,nkh->nh", q, states)
 
+    def reconstruct(self, Y: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        _, states, q = self._weigh(Y, candidates)
+        return np.einsum("nk,nkd->nd", q, self.model.superpose(self.params, states))
+
     def accumulate(self, Y: np.ndarray, candidates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Any]:
         free_energies, states, q = self._weigh(Y, candidates)
-        return free_energies, self.model.accumulate(self.params, Y, states, weights[:, None] * q)
+        return free_energies, self.model.accumulate(self.params, Y, states, weights[:, None] * q, self.beta)
 
     def _weigh(self, Y: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q proportional to p(s, y)^beta over K_n, and the bound F_n = <log p(s, y)>_q + H(q) that it attains."""
@@ -68,4 +72,5 @@ class DefinitionWalk:
         log_q = self.beta * log_joint
         log_normaliser = logsumexp(log_q, axis=1, keepdims=True)
         q = np.exp(log_q - log_normaliser)
-        return log_normaliser[:, 0] + (1.0 - self.beta) * (q * log_joint).sum(axis=1), states, q
+        energy = (q * np.where(q > 0.0, log_joint, 0.0)).sum(axis=1)
+        return log_normaliser[:, 0] + (1.0 - self.beta) * energy, states, q

@@ -1,4 +1,4 @@
-"""The truncated posterior: exact inference among the causes that a selection function picks (MATH §1)."""
+"""The truncated posterior: exact inference among the causes that a selection function picks."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -34,6 +34,8 @@ class Walk(Protocol):
 
     def means(self, evidence: Any, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
+    def reconstruct(self, evidence: Any, candidates: np.ndarray) -> np.ndarray: ...
+
     def accumulate(self, evidence: Any, candidates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Any]: ...
 
 
@@ -62,8 +64,9 @@ class TruncatedPosterior:
     def prepare(self, model: GenerativeModel, params: Any, beta: float = 1.0) -> "PreparedPosterior":
         """Everything that all chunks of one iteration share."""
         singletons = self.singletons and self.n_candidates < model.n_components
-        if self.use_kernel and model.kernel is not None:
-            walk: Walk = numba_cpu.load(model.kernel).Walk(model, params, self.max_active, singletons, beta)
+        kernel = getattr(model, "kernel", None) if self.use_kernel else None
+        if kernel is not None:
+            walk: Walk = numba_cpu.load(kernel).Walk(model, params, self.max_active, singletons, beta)
         else:
             walk = DefinitionWalk(model, params, self.max_active, singletons, beta)
         return PreparedPosterior(self, walk, model.n_components)
@@ -94,6 +97,11 @@ class PreparedPosterior:
         """<s>_n of each row, (N, H)."""
         evidence = self.walk.evidence(chunk.rows())
         return self.walk.means(evidence, self._candidates(evidence, chunk))[1]
+
+    def reconstructions(self, chunk: Chunk) -> np.ndarray:
+        """Posterior means of the noiseless data of each row, (N, D)."""
+        evidence = self.walk.evidence(chunk.rows())
+        return self.walk.reconstruct(evidence, self._candidates(evidence, chunk))
 
     def _candidates(self, evidence: Any, chunk: Chunk) -> np.ndarray:
         fresh = self._select(evidence, chunk.stop - chunk.start)

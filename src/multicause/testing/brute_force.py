@@ -77,6 +77,6 @@ def brute_force(
     tempered = np.where(kept, beta * log_joint, -np.inf)
     q = np.exp(tempered - logsumexp(tempered, axis=1, keepdims=True))
     entropy = -np.sum(q * np.log(q, out=np.zeros_like(q), where=q > 0.0), axis=1)
-    free_energy = np.sum(q * log_joint, axis=1) + entropy
+    free_energy = np.sum(q * np.where(q > 0.0, log_joint, 0.0), axis=1) + entropy
     second = np.einsum("nk,kh,kg->nhg", q, states, states, optimize=True)
     return BruteForce(states, log_joint, kept, q, free_energy, q @ states, second)

@@ -1,5 +1,6 @@
 """Is this a `GenerativeModel`? Checks for people who bring their own."""
 
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from multicause.learning.annealing import Step
 from multicause.models.base import DataMoments, GenerativeModel, combine
 from multicause.testing.brute_force import all_states, brute_force
 
-_METHODS = ("init_params", "sample", "log_joint", "selection_scores", "accumulate", "m_step")
+_METHODS = ("init_params", "sample", "superpose", "log_joint", "selection_scores", "accumulate", "m_step")
 
 
 def check_model(model: GenerativeModel, *, n_samples: int = 40, random_state: int = 0) -> None:
@@ -28,7 +29,9 @@ def check_model(model: GenerativeModel, *, n_samples: int = 40, random_state: in
         Seed of everything that is drawn.
     """
     missing = [name for name in _METHODS if not callable(getattr(model, name, None))]
-    if missing or not isinstance(getattr(model, "n_components", None), int):
+    if isinstance(model, type):
+        raise TypeError(f"check_model takes an instance of a model. Got the class {model.__name__}: call it first.")
+    if missing or not isinstance(getattr(model, "n_components", None), Integral):
         wanted = ", ".join(missing) or "n_components (an int)"
         raise TypeError(f"{type(model).__name__} is not a GenerativeModel: it lacks {wanted}.")
     if model.n_components > 10:
@@ -79,6 +82,11 @@ def _check_selection(model: GenerativeModel, params: Any, Y: np.ndarray) -> None
 def _check_statistics(model: GenerativeModel, params: Any, Y: np.ndarray) -> None:
     oracle = brute_force(model, params, Y)
     whole: Any = model.accumulate(params, Y, oracle.states, oracle.q)
+    _check(hasattr(whole, "_fields"), "accumulate must give a NamedTuple of sums")
+    _check("weight" in whole._fields, "the statistics must have a field 'weight': the sum of all weights")
+    own_states = np.broadcast_to(oracle.states, (len(Y), *oracle.states.shape))
+    for name, a, b in zip(whole._fields, whole, model.accumulate(params, Y, own_states, oracle.q), strict=True):
+        _check(np.allclose(a, b), f"the statistic {name!r} must not depend on whether states are shared")
     half = len(Y) // 2
     first = model.accumulate(params, Y[:half], oracle.states, oracle.q[:half])
     second = model.accumulate(params, Y[half:], oracle.states, oracle.q[half:])

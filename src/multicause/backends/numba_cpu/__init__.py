@@ -1,14 +1,16 @@
 """Kernels for the CPU, compiled by Numba and cached on disk under a name that follows their sources."""
 
 import importlib
-import sys
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 
 from multicause.files import user_cache_folder
 
 _HERE = Path(__file__).parent
+_loading = Lock()
+_loaded: dict[str, ModuleType] = {}
 
 
 def source_hash() -> str:
@@ -29,14 +31,14 @@ def cache_folder() -> Path:
 
 def load(name: str) -> ModuleType:
     """Import the kernel module `name`, its functions bound to our cache folder; nothing is compiled before a call."""
-    full_name = f"{__name__}.{name}"
-    if full_name in sys.modules:
-        return sys.modules[full_name]
-    from numba.core import config
+    with _loading:
+        if name not in _loaded:
+            from numba.core import config
 
-    before = config.CACHE_DIR
-    config.CACHE_DIR = str(cache_folder())  # read when a function is decorated
-    try:
-        return importlib.import_module(full_name)
-    finally:
-        config.CACHE_DIR = before
+            before = config.CACHE_DIR
+            config.CACHE_DIR = str(cache_folder())  # read when a function is decorated
+            try:
+                _loaded[name] = importlib.import_module(f"{__name__}.{name}")
+            finally:
+                config.CACHE_DIR = before
+        return _loaded[name]

@@ -4,7 +4,7 @@ With b = W y / sigma^2 and G = W W^T / sigma^2 the log joint of a state is, up t
 
     x(s) = sum_h s_h a_h - sum_{h<k} s_h s_k G_hk,      a_h = logit pi_h + b_h - G_hh / 2
 
-The candidates' subsets are walked as a tree; each child adds one number to its parent (MATH §9). Eight data points lie
+The candidates' subsets are walked as a tree; each child adds one number to its parent. Eight data points lie
 in the innermost axis, so that the compiler vectorises across them: the tree is the same for all.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from scipy.special import logit
 
+from multicause.backends.numba_cpu.selection import top_candidates, upper_bound_scores
 from multicause.backends.numba_cpu.subset_tree import subset_tree
 from multicause.backends.numba_cpu.vector_exp import flushed_exp
 from multicause.backends.tiles import tiled_product
@@ -22,50 +23,6 @@ from multicause.models.binary_linear import BinaryLinearStatistics, inverse_norm
 LANES = 8
 OFF = -1e300  # the log joint of a state that is not there
 FLOOR = -80.0  # below the exponent that is flushed to 0: keeps 0 * log 0 finite
-
-
-@njit(cache=True, nogil=True)
-def top_candidates(scores, shift, scale, n_candidates):
-    """The columns of the largest (scores[n] - shift) * scale, in rising order; among equals the first wins.
-
-    Scores count as equal when they round to the same float32: rounding errors must not choose between twins.
-    """
-    n_rows, n_columns = scores.shape
-    chosen = np.empty((n_rows, n_candidates), dtype=np.int32)
-    best = np.empty(n_candidates, dtype=np.float32)
-    which = np.empty(n_candidates, dtype=np.int32)
-    for n in range(n_rows):
-        best[:] = -np.inf
-        which[:] = 0
-        filled = 0
-        for h in range(n_columns):
-            value = np.float32((scores[n, h] - shift[h]) * scale[h])
-            if filled == n_candidates and value <= best[n_candidates - 1]:
-                continue
-            i = min(filled, n_candidates - 1)
-            while i > 0 and value > best[i - 1]:
-                best[i] = best[i - 1]
-                which[i] = which[i - 1]
-                i -= 1
-            best[i] = value
-            which[i] = h
-            filled = min(filled + 1, n_candidates)
-        chosen[n] = np.sort(which)
-    return chosen
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def upper_bound_scores(Y, components, log_activation, precision):
-    """log pi_h - sum_{d: W_hd > y_d} (W_hd - y_d)^2 / 2 sigma^2: the bound of ET eq. 28."""
-    scores = np.empty((Y.shape[0], components.shape[0]))
-    for n in range(Y.shape[0]):
-        for h in range(components.shape[0]):
-            total = 0.0
-            for d in range(Y.shape[1]):
-                excess = max(components[h, d] - Y[n, d], 0.0)
-                total += excess * excess
-            scores[n, h] = log_activation[h] - 0.5 * precision * total
-    return scores
 
 
 @njit(cache=True, nogil=True)
@@ -270,6 +227,8 @@ class Walk:
         self.fields = np.ascontiguousarray(params.components.T) * tempered_precision  # (D, H)
         self.gram = params.components @ self.fields
         self.offset = beta * logit(params.activation) - 0.5 * np.diag(self.gram)
+        level = np.sqrt(model.n_features * params.noise_variance + np.square(params.components).sum(axis=1).max())
+        self.score_scale = inverse_norms(params.components) / (tempered_precision * level)  # scores within float32
         log_noise = 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
         self.log_silence = np.log1p(-params.activation).sum() - log_noise
 
@@ -284,7 +243,7 @@ class Walk:
 
     def select(self, evidence, n_candidates):
         if self.model.selection == "cosine":
-            return top_candidates(evidence.linear, self.offset, inverse_norms(self.params.components), n_candidates)
+            return top_candidates(evidence.linear, self.offset, self.score_scale, n_candidates)
         log_activation, precision = np.log(self.params.activation), 1.0 / self.params.noise_variance
         scores = upper_bound_scores(evidence.Y, self.params.components, log_activation, precision)
         return top_candidates(scores, np.zeros_like(log_activation), np.ones_like(log_activation), n_candidates)
@@ -297,6 +256,10 @@ class Walk:
     def means(self, evidence, candidates):
         free_energies, _ = self._expectations(evidence, candidates, np.zeros(len(candidates)))
         return free_energies, evidence.linear
+
+    def reconstruct(self, evidence, candidates):
+        """Posterior means of sum_h s_h W_h."""
+        return tiled_product(self.means(evidence, candidates)[1], np.ascontiguousarray(self.params.components))
 
     def accumulate(self, evidence, candidates, weights):
         free_energies, ss = self._expectations(evidence, candidates, weights)

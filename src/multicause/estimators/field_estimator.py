@@ -6,13 +6,13 @@ from sklearn.utils import check_array
 from multicause.estimators.component_estimator import ComponentEstimator
 from multicause.estimators.initial_values import check_activation, check_components, check_noise_variance
 from multicause.learning import EM, Outcome, Stop
-from multicause.models import BinaryLinear, BinaryLinearParams, DataMoments
+from multicause.models import BinaryLinear, DataMoments, FieldParams
 
-PARAMETERS = BinaryLinearParams._fields
+PARAMETERS = FieldParams._fields
 _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: a noiseless fit would otherwise divide by zero
 
 
-class LinearEstimator(ComponentEstimator):
+class FieldEstimator(ComponentEstimator):
     """Base of LinCA and ETNMF, which differ in the model they build."""
 
     @classmethod
@@ -39,7 +39,7 @@ class LinearEstimator(ComponentEstimator):
         estimator = cls(n_components=len(components), **settings)
         estimator._validate_params()
         estimator._truncation(len(components))
-        params = BinaryLinearParams(
+        params = FieldParams(
             estimator._check_components(components, components.shape, "components"),
             check_activation(activation, len(components), "activation"),
             check_noise_variance(noise_variance, "noise_variance"),
@@ -61,26 +61,42 @@ class LinearEstimator(ComponentEstimator):
     def _fitted_model(self) -> BinaryLinear:
         return self._model(*self.components_.shape)
 
-    def _initial(self, em: EM, rng: np.random.Generator) -> BinaryLinearParams:
+    def _initial(self, em: EM, rng: np.random.Generator) -> FieldParams:
         self._check_fixed()
         drawn = em.model.init_params(em.moments, rng)
+        return drawn._replace(**self._given(drawn.components.shape))
+
+    def _warm(self, em: EM) -> FieldParams:
+        """The last fit's parameters; those held fixed take their given values."""
+        self._check_fixed(warm=True)
+        shape = (em.model.n_components, em.chunks[0].X.shape[1])
+        if self.components_.shape != shape:
+            raise ValueError(
+                f"warm_start=True goes on from components_ of shape {self.components_.shape}, but n_components and the "
+                f"columns of X now ask for {shape}. Set warm_start=False to start anew."
+            )
+        given = self._given(shape)
+        return self._params()._replace(**{name: given[name] for name in self.fixed if name in given})
+
+    def _given(self, shape: tuple[int, int]) -> dict:
+        """The initial values that the user gave, checked."""
         given: dict = {}
         if self.components_init is not None:
-            given["components"] = self._check_components(self.components_init, drawn.components.shape)
+            given["components"] = self._check_components(self.components_init, shape)
         if self.activation_init is not None:
-            given["activation"] = check_activation(self.activation_init, len(drawn.activation), "activation_init")
+            given["activation"] = check_activation(self.activation_init, shape[0], "activation_init")
         if self.noise_variance_init is not None:
             given["noise_variance"] = check_noise_variance(self.noise_variance_init, "noise_variance_init")
-        return drawn._replace(**given)
+        return given
 
-    def _check_fixed(self) -> None:
+    def _check_fixed(self, warm: bool = False) -> None:
         for name in self.fixed:
             if name not in PARAMETERS:
                 raise ValueError(
                     f"The 'fixed' parameter of {type(self).__name__} must hold names among {PARAMETERS}. "
                     f"Got {name!r} instead."
                 )
-            if getattr(self, f"{name}_init") is None:
+            if not warm and getattr(self, f"{name}_init") is None:
                 raise ValueError(
                     f"{type(self).__name__}(fixed={tuple(self.fixed)!r}) holds {name!r} at its initial value: "
                     f"give '{name}_init' too."
@@ -89,12 +105,12 @@ class LinearEstimator(ComponentEstimator):
     def _check_components(self, components, shape: tuple[int, int], name: str = "components_init") -> np.ndarray:
         return check_components(components, shape, name)
 
-    def _attributes(self, params: BinaryLinearParams, dtype) -> dict:
+    def _attributes(self, params: FieldParams, dtype) -> dict:
         return {
             "components_": params.components.astype(dtype),
             "activation_": params.activation,
             "noise_variance_": float(params.noise_variance),
         }
 
-    def _params(self) -> BinaryLinearParams:
-        return BinaryLinearParams(self.components_.astype(np.float64), self.activation_, self.noise_variance_)
+    def _params(self) -> FieldParams:
+        return FieldParams(self.components_.astype(np.float64), self.activation_, self.noise_variance_)

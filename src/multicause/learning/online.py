@@ -1,0 +1,97 @@
+"""Learning from one pattern after the other, in blocks that leave the same records as EM does."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from multicause.backends import numba_cpu
+from multicause.execution.chunks import Chunk
+from multicause.execution.in_process import InProcess
+from multicause.learning.annealing import Plan, Step
+from multicause.learning.records import Record, Stopwatch
+from multicause.models.base import DataMoments
+from multicause.models.few_maximal_causes import FewCausesParams, RestrictedCauses
+from multicause.posteriors.shared_states import SharedStates
+
+N_BLOCKS = 20  # records of a fit: the free energy of all data is measured so often
+_NOISE_BYTES = 16 * 2**20  # of the noise drawn at once
+
+
+def default_presentations(n_samples: int) -> int:
+    """A hundred per data point: most trials need two, but a few need many more (MCA §6.5)."""
+    return min(max(100 * n_samples, 10_000), 200_000)
+
+
+@dataclass(frozen=True)
+class HebbianRule:
+    """How the network R-MCA_NN learns (MCA eq. 25 and §6.4).
+
+    Parameters
+    ----------
+    temperature : float
+        T of the competition between causes; it does not fall.
+    learning_rate : float
+        epsilon.
+    weight_noise : float
+        Standard deviation of the noise on the fields at each pattern, in the units of the data.
+    """
+
+    temperature: float = 16.0
+    learning_rate: float = 1.0
+    weight_noise: float = 0.02
+
+    def present(
+        self, model: RestrictedCauses, params: FewCausesParams, Y: np.ndarray, rng: np.random.Generator
+    ) -> FewCausesParams:
+        """The parameters after the patterns Y, in their order."""
+        kernel = numba_cpu.load("restricted_mca")
+        beta = 1.0 / self.temperature
+        odds = (params.activation[0] / (1.0 - params.activation[0])) ** beta
+        components = np.ascontiguousarray(params.components, dtype=np.float64).copy()
+        size = max(_NOISE_BYTES // (8 * components.size), 1)
+        for start in range(0, len(Y), size):
+            block = np.ascontiguousarray(Y[start : start + size], dtype=np.float64)
+            noise = self.weight_noise * rng.standard_normal((len(block), *components.shape))
+            kernel.present(block, noise, components, model.field_sum, model.floor, (self.learning_rate, beta, odds))
+        return params._replace(components=components)
+
+
+@dataclass(frozen=True)
+class Online:
+    """Patterns drawn at random, in proportion to their weights, and presented one by one."""
+
+    model: RestrictedCauses
+    posterior: SharedStates
+    rule: HebbianRule
+    n_presentations: int
+    executor: InProcess
+    chunks: Sequence[Chunk]
+    moments: DataMoments
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(min(N_BLOCKS, self.n_presentations))
+
+    def steps(self, params: FewCausesParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+        """One record before each block of presentations, and a last one that belongs to the learned parameters."""
+        clock = Stopwatch()
+        ends = np.linspace(0, self.n_presentations, self.plan.n_steps + 1).astype(int)
+        for number, n_patterns in enumerate(np.diff(ends)):
+            step = Step(number, self.rule.temperature)
+            yield Record(step, params, self._free_energy(params), float(n_patterns), clock(), restart)
+            params = self.rule.present(self.model, params, self._draw(int(n_patterns), rng), rng)
+        last, weight = Step(self.plan.n_steps), self.moments.weight
+        yield Record(last, params, self._free_energy(params), weight, clock(), restart, final=True)
+
+    def _draw(self, n_patterns: int, rng: np.random.Generator) -> np.ndarray:
+        """A row given twice is drawn as often as a row of weight two."""
+        weights = np.concatenate([chunk.row_weights() for chunk in self.chunks])
+        reached = np.cumsum(weights)
+        rows = np.searchsorted(reached, rng.random(n_patterns) * reached[-1], side="right")
+        return self.chunks[0].X[np.minimum(rows, len(weights) - 1)]
+
+    def _free_energy(self, params: FewCausesParams) -> float:
+        prepared = self.posterior.prepare(self.model, params)
+        totals = self.executor.map(lambda chunk: prepared.free_energies(chunk) @ chunk.row_weights(), self.chunks)
+        return float(sum(totals)) / self.moments.weight
