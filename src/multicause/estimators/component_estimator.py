@@ -265,12 +265,16 @@ class ComponentEstimator(
                     if best is None:
                         raise
                     return best._replace(stop=Stop.INTERRUPTED)
-                if best is None or outcome.free_energy[-1] > best.free_energy[-1]:
+                if best is None or self._merit(em, outcome) > self._merit(em, best):
                     best = outcome
                 if outcome.stop in (Stop.INTERRUPTED, Stop.CALLBACK):
                     return best._replace(stop=outcome.stop)
         assert best is not None
         return best
+
+    def _merit(self, em: EM, outcome: Outcome) -> float:
+        """What the fit that is kept, of several, has most of."""
+        return outcome.free_energy[-1]
 
     def _keep(self, outcome: Outcome, dtype):
         for name, value in self._attributes(outcome.params, dtype).items():

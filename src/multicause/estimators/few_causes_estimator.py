@@ -12,6 +12,7 @@ from multicause.backends.numba_cpu.subset_tree import count_subsets
 from multicause.estimators.component_estimator import ComponentEstimator
 from multicause.estimators.initial_values import check_activation, check_components, refuse_negative
 from multicause.learning import ConditionalCooling, Outcome, Stop
+from multicause.learning.restarts import merit_among_well_explained
 from multicause.models.few_maximal_causes import FewCausesParams
 from multicause.models.maximal_causes import SMALLEST_FIELD
 from multicause.posteriors.shared_states import SharedStates
@@ -33,7 +34,7 @@ class FewStates:
         if n_states > MOST_STATES:
             raise ValueError(
                 f"n_components={n_components} of {who} means {n_states:,} states of at most {max_active} causes; "
-                f"at most {MOST_STATES:,} can be tabulated. Lower n_components, or use MCA, which preselects candidates."
+                f"at most {MOST_STATES:,} can be tabulated. Lower n_components, or use MCA, which preselects causes."
             )
         return cls(max_active)
 
@@ -88,13 +89,29 @@ class FewCausesEstimator(ComponentEstimator):
             warnings.warn(f"{type(self).__name__}: {outcome.stop.value}.", ConvergenceWarning, stacklevel=4)
         return outcome
 
+    def _merit(self, em, outcome) -> float:
+        return merit_among_well_explained(em, outcome.params)
+
     def _cooled(self, initial: float) -> ConditionalCooling:
-        """The cooling asked for; "auto" starts at the temperature `initial`, None stays at 1."""
+        """The cooling asked for; "auto" starts at the temperature `initial`, None stays at 1.
+
+        At temperature 1 fields of equal brightness may trade places for ever, by a little: a larger change is rest.
+        """
         if self.cooling is None:
-            return ConditionalCooling(initial=1.0, final=1.0, hold=0, n_steps=self.max_iter)
+            return ConditionalCooling(initial=1.0, final=1.0, hold=0, threshold=1e-2, n_steps=self.max_iter)
         if self.cooling == "auto":
             return ConditionalCooling(initial=max(initial, 1.5), n_steps=self.max_iter)
         return replace(self.cooling, n_steps=self.max_iter)
+
+    def _warm(self, em) -> FewCausesParams:
+        """The last fit's parameters."""
+        shape = (em.model.n_components, em.model.n_features)
+        if self.components_.shape != shape:
+            raise ValueError(
+                f"warm_start=True goes on from components_ of shape {self.components_.shape}, but n_components and the "
+                f"columns of X now ask for {shape}. Set warm_start=False to start anew."
+            )
+        return self._params()
 
     def _truncation(self, n_components):
         return FewStates.resolve(type(self).__name__, n_components, self._max_active)

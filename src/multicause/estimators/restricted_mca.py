@@ -49,7 +49,8 @@ class RestrictedMCA(FewCausesEstimator):
     max_iter : int, default=1000
         Most EM iterations of solver="batch"; replaces the `n_steps` of `cooling`.
     n_init : int, default=1
-        Fits from different initial fields, of which the one with the largest free energy is kept.
+        Fits from different initial fields, of which the one with the largest free energy over the better-explained half
+        of the data is kept: over all data, points of many causes would prefer fields that merge causes.
     warm_start : bool, default=False
         Start from the parameters of the last fit.
     random_state : int, RandomState instance or None, default=None

@@ -1,10 +1,10 @@
-"""`et-quality`: how good the truncated posterior is for 40 data points while learning (ET Figures 4C, 10D)."""
+"""`et-quality`: how good the truncated posterior is for 40 data points while learning (ET Figures 4C, 7D, 10D)."""
 
 import numpy as np
 
-from multicause.estimators import ETNMF, LinCA
+from multicause.estimators import ETNMF, MCA, LinCA
 from multicause.experiments.base import Options, Result, Row
-from multicause.experiments.linear_bars import BarsSetting, bars_data, bars_estimator
+from multicause.experiments.et_bars import BarsSetting, bars_data, bars_estimator
 from multicause.metrics import posterior_quality
 
 MAX_ACTIVE = 3
@@ -38,7 +38,7 @@ class QualityMonitor:
 def et_quality(options: Options) -> Result:
     rows: list[Row] = []
     curves = {}
-    for title, estimator in (("ET-NMF", ETNMF), ("LinCA", LinCA)):
+    for title, estimator in (("ET-NMF", ETNMF), ("MCA", MCA), ("LinCA", LinCA)):
         setting = BarsSetting(title, estimator, n_samples=1000, max_iter=40 if options.quick else 100)
         few, many = _quality_curves(setting, seed=0)
         curves[title] = (few, many)
@@ -65,7 +65,7 @@ def _quality_curves(setting: BarsSetting, seed: int) -> tuple[np.ndarray, np.nda
     few = np.flatnonzero(n_causes <= MAX_ACTIVE)[:N_POINTS]
     many = np.flatnonzero(n_causes > MAX_ACTIVE)[:N_POINTS]
     monitor = QualityMonitor(bars.X[np.concatenate([few, many])])
-    bars_estimator(setting, seed).set_callbacks(monitor).fit(bars.X)
+    bars_estimator(setting, bars.X.shape[1], seed).set_callbacks(monitor).fit(bars.X)
     history = np.array(monitor.history)
     return history[:, : len(few)], history[:, len(few) :]
 

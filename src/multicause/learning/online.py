@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from multicause.backends import numba_cpu
+from multicause.backends.tiles import tiled_product
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.learning.annealing import Plan, Step
@@ -58,6 +59,27 @@ class HebbianRule:
 
 
 @dataclass(frozen=True)
+class Urn:
+    """Draws rows in proportion to their weights; neither their order nor a row given twice makes a difference."""
+
+    X: np.ndarray
+    rows: np.ndarray  # (N,) all rows, in an order that follows from their values
+    reached: np.ndarray  # (N,) running sum of their weights
+
+    @classmethod
+    def of(cls, chunks: Sequence[Chunk], rng: np.random.Generator) -> "Urn":
+        direction = rng.standard_normal((chunks[0].X.shape[1], 1))  # rows that differ differ along it
+        place = np.concatenate([tiled_product(chunk.rows(), direction)[:, 0] for chunk in chunks])
+        weights = np.concatenate([chunk.row_weights() for chunk in chunks])
+        rows = np.argsort(place, kind="stable")
+        return cls(chunks[0].X, rows, np.cumsum(weights[rows]))
+
+    def draw(self, n_patterns: int, rng: np.random.Generator) -> np.ndarray:
+        drawn = np.searchsorted(self.reached, rng.random(n_patterns) * self.reached[-1], side="right")
+        return self.X[self.rows[np.minimum(drawn, len(self.rows) - 1)]]
+
+
+@dataclass(frozen=True)
 class Online:
     """Patterns drawn at random, in proportion to their weights, and presented one by one."""
 
@@ -76,20 +98,14 @@ class Online:
     def steps(self, params: FewCausesParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """One record before each block of presentations, and a last one that belongs to the learned parameters."""
         clock = Stopwatch()
+        urn = Urn.of(self.chunks, rng)
         ends = np.linspace(0, self.n_presentations, self.plan.n_steps + 1).astype(int)
         for number, n_patterns in enumerate(np.diff(ends)):
             step = Step(number, self.rule.temperature)
             yield Record(step, params, self._free_energy(params), float(n_patterns), clock(), restart)
-            params = self.rule.present(self.model, params, self._draw(int(n_patterns), rng), rng)
+            params = self.rule.present(self.model, params, urn.draw(int(n_patterns), rng), rng)
         last, weight = Step(self.plan.n_steps), self.moments.weight
         yield Record(last, params, self._free_energy(params), weight, clock(), restart, final=True)
-
-    def _draw(self, n_patterns: int, rng: np.random.Generator) -> np.ndarray:
-        """A row given twice is drawn as often as a row of weight two."""
-        weights = np.concatenate([chunk.row_weights() for chunk in self.chunks])
-        reached = np.cumsum(weights)
-        rows = np.searchsorted(reached, rng.random(n_patterns) * reached[-1], side="right")
-        return self.chunks[0].X[np.minimum(rows, len(weights) - 1)]
 
     def _free_energy(self, params: FewCausesParams) -> float:
         prepared = self.posterior.prepare(self.model, params)
