@@ -9,8 +9,14 @@ from multicause.experiments.et_mca_grass import et_mca_grass
 from multicause.experiments.et_nmf_mnist import et_nmf_mnist
 from multicause.experiments.et_quality import et_quality
 from multicause.experiments.et_scaling import et_scaling
+from multicause.experiments.mca_grass import mca_grass
+from multicause.experiments.mca_likelihood import mca_likelihood
+from multicause.experiments.mca_overlap import mca_overlap_16
+from multicause.experiments.mca_recovery import mca_recovery
+from multicause.experiments.mca_reliability import measure as measure_mca
 
 _ET = "Expectation Truncation (Lücke & Eggert, 2010)"
+_MCA = "Maximal Causes (Lücke & Sahani, 2008)"
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -24,6 +30,18 @@ EXPERIMENTS = {
         Experiment("et-scaling", "Time of an iteration against the number of causes", _ET, et_scaling),
         Experiment("et-nmf-mnist", "Parts of handwritten digits", _ET, et_nmf_mnist),
         Experiment("et-linca-speech", "Components of speech", _ET, et_linca_speech),
+        Experiment("mca-bars", "Bars under Poisson noise and without", _MCA, partial(measure_mca, "mca-bars")),
+        Experiment("mca-recovery", "Parameters behind noisy bars", _MCA, mca_recovery),
+        Experiment("mca-likelihood", "Likelihood against the generating parameters'", _MCA, mca_likelihood),
+        Experiment("mca-overlap-3", "Three bars at a time", _MCA, partial(measure_mca, "mca-overlap-3")),
+        Experiment("mca-unequal", "Frequent and rare bars", _MCA, partial(measure_mca, "mca-unequal")),
+        Experiment("mca-widths", "Narrow and wide bars", _MCA, partial(measure_mca, "mca-widths")),
+        Experiment("mca-overlap-16", "Sixteen overlapping bars, and NMF", _MCA, mca_overlap_16),
+        Experiment("mca-overcomplete", "More causes than pixels", _MCA, partial(measure_mca, "mca-overcomplete")),
+        Experiment("mca-violations", "Bars never on their own", _MCA, partial(measure_mca, "mca-violations")),
+        Experiment("mca-dense", "Four of sixteen bars at a time", _MCA, partial(measure_mca, "mca-dense")),
+        Experiment("mca-acoustic", "Spoken words in a mixture", _MCA, partial(measure_mca, "mca-acoustic")),
+        Experiment("mca-grass", "Parts of grass", _MCA, mca_grass),
     )
 }
 

@@ -1,0 +1,108 @@
+"""The settings of the maximal causes paper (MCA §6, Appendix E), and one trial of any of them."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from multicause.datasets import AcousticMixtures, Bars, make_bars
+from multicause.estimators import MCA3, RestrictedMCA
+from multicause.learning import ConditionalCooling, Stop
+from multicause.metrics import Recovery, found_causes
+
+Algorithm = Literal["MCA3", "R-MCA2", "R-MCA_NN"]
+Data = Bars | AcousticMixtures
+INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init; R-MCA scales its fields to their sum C
+
+max_bars = partial(make_bars, superposition="max", noise=0.0)
+noisy_bars = partial(max_bars, noise="poisson")
+
+
+@dataclass(frozen=True)
+class MaximalSetting:
+    """One line of the paper: the data, the algorithm and its temperatures. A change of default is a change of both."""
+
+    title: str
+    algorithm: Algorithm
+    data: Callable[..., Data] = max_bars  # called with random_state
+    n_components: int = 10
+    activation: float | None = None  # pi that R-MCA assumes; None: two causes on average
+    initial_temperature: float | None = None  # None: 0.4 D + 1 for MCA3, 0.7 D + 1 for R-MCA2, 16 for R-MCA_NN
+    rest: float = 2.5e-3  # threshold on the change of the fields below which it cools
+    init: Literal["random", "online"] = "random"  # of MCA3
+    n_init: int = 1
+    n_trials: int = 25
+    shape: tuple[int, int] | None = None  # of a field as an image; None: a square
+    max_iter: int = 1000
+    n_presentations: int | Literal["auto"] = "auto"
+
+
+class MaximalTrial(NamedTuple):
+    recovery: Recovery
+    components: np.ndarray
+    activation: np.ndarray
+    frequency: np.ndarray  # (C,) how often each cause was present in the data
+    causes: np.ndarray
+    at_rest: bool  # False where max_iter ended the fit
+
+    @property
+    def n_found(self) -> int:
+        """Number of units that represent a cause: two causes on one unit count as one found."""
+        return len(np.unique(self.recovery.unit))
+
+
+def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) -> MCA3 | RestrictedMCA:
+    """The paper's estimator; R-MCA is told the sum C of the causes, or its mean where they differ."""
+    common: dict[str, Any] = {"max_iter": setting.max_iter, "n_init": setting.n_init, "random_state": seed, "n_jobs": 1}
+    n_features = causes.shape[1]
+    if setting.algorithm == "MCA3":
+        drawn = setting.init == "random" and setting.n_init == 1
+        fields = _initial_fields(setting.n_components, n_features, seed) if drawn else None
+        cooling = _cooling(setting, 0.4 * n_features + 1.0) if setting.init == "random" else "auto"
+        return MCA3(setting.n_components, components_init=fields, init=setting.init, cooling=cooling, **common)
+    common |= {"field_sum": float(causes.sum(axis=1).mean()), "activation": setting.activation}
+    if setting.algorithm == "R-MCA2":
+        return RestrictedMCA(setting.n_components, cooling=_cooling(setting, 0.7 * n_features + 1.0), **common)
+    temperature = setting.initial_temperature or 16.0
+    common["n_presentations"] = setting.n_presentations
+    return RestrictedMCA(setting.n_components, solver="online", temperature=temperature, **common)
+
+
+def _cooling(setting: MaximalSetting, initial: float) -> ConditionalCooling:
+    return ConditionalCooling(initial=setting.initial_temperature or initial, threshold=setting.rest)
+
+
+def _initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray:
+    """|N(1, 1/3)|, scaled to the mean W_init (Appendix E.1)."""
+    drawn = np.abs(np.random.default_rng([seed, 1]).normal(1.0, 1.0 / 3.0, (n_components, n_features)))
+    return drawn * (INITIAL_LEVEL / drawn.mean())
+
+
+def fit_setting(setting: MaximalSetting, data: Data, seed: int) -> MCA3 | RestrictedMCA:
+    """The fit; whether it came to rest is told by `stop_`, not by a warning in each trial."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return maximal_estimator(setting, data.components, seed).fit(data.X)
+
+
+def recover(estimator: MCA3 | RestrictedMCA, causes: np.ndarray) -> Recovery:
+    """MCA §6.5: each noiseless cause goes to its most probable singleton; found are all if the map is injective."""
+    singletons = np.eye(len(estimator.components_))
+    return found_causes(estimator.components_, causes, estimator.log_joint(causes, singletons), threshold=None)
+
+
+def maximal_trial(setting: MaximalSetting, seed: int) -> MaximalTrial:
+    data = setting.data(random_state=seed)
+    estimator = fit_setting(setting, data, seed)
+    return MaximalTrial(
+        recover(estimator, data.components),
+        estimator.components_,
+        estimator.activation_,
+        data.states.mean(axis=0),
+        data.components,
+        estimator.stop_ is not Stop.NOT_AT_REST,
+    )
