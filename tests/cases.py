@@ -25,7 +25,7 @@ def maximal_causes(noise):
     def make(n_components, n_features, rng):
         _, params = binary_linear(n_components, n_features, rng)
         fields = rng.uniform(0.01, 6.0, size=params.components.shape)
-        return MaximalCauses(n_components, n_features, noise), params._replace(components=fields)
+        return MaximalCauses(n_components, n_features, noise=noise), params._replace(components=fields)
 
     return make
 

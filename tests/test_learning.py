@@ -12,6 +12,7 @@ from multicause.datasets import make_bars
 from multicause.estimators import ETNMF, LinCA
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads, tree_reduce
+from multicause.experiments.callbacks import Listener
 from multicause.learning import EM, Annealing, DataClassification, Plan, Stop, run
 from multicause.learning.em import keep_best
 from multicause.learning.moments import data_moments
@@ -211,20 +212,11 @@ def test_restarts_keep_the_best_free_energy(tmp_path):
     assert fit.free_energy_[-1] == max(last.values())
 
 
-class StopAfter:
+class StopAfter(Listener):
     """A callback that asks to stop, or is interrupted, after some iterations."""
 
     def __init__(self, n, interrupt=False):
         self.n, self.interrupt, self.seen = n, interrupt, 0
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
 
     def on_fit_task_end(self, estimator, context):
         self.seen += 1

@@ -154,7 +154,7 @@ class MCA(FieldEstimator):
 
     def _model(self, n_components, n_features, moments=None):
         settings = self._model_settings(n_components, moments)
-        return MaximalCauses(n_components, n_features, self.noise, **settings)
+        return MaximalCauses(n_components, n_features, noise=self.noise, **settings)
 
     def _validate(self, X, reset):
         X = super()._validate(X, reset)

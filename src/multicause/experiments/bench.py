@@ -8,7 +8,8 @@ import numpy as np
 
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
-from multicause.experiments.et_scaling import IterationClock, loglog_slope
+from multicause.experiments.callbacks import IterationClock
+from multicause.experiments.et_scaling import loglog_slope
 from multicause.models import BinaryLinear, FieldParams, MaximalCauses, combine
 from multicause.posteriors import TruncatedPosterior
 

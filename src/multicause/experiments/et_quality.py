@@ -4,6 +4,7 @@ import numpy as np
 
 from multicause.estimators import ETNMF, MCA, LinCA
 from multicause.experiments.base import Options, Result, Row
+from multicause.experiments.callbacks import Listener
 from multicause.experiments.et_bars import BarsSetting, bars_data, bars_estimator
 from multicause.metrics import posterior_quality
 
@@ -11,21 +12,12 @@ MAX_ACTIVE = 3
 N_POINTS = 20  # of each kind
 
 
-class QualityMonitor:
-    """A scikit-learn callback: Q_n = exp(F_n - log p(y_n)) of chosen data points after every iteration."""
+class QualityMonitor(Listener):
+    """Q_n = exp(F_n - log p(y_n)) of chosen data points after every iteration."""
 
     def __init__(self, points: np.ndarray):
         self.points = points
         self.history: list[np.ndarray] = []
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
 
     def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
         if fitted_estimator is None:  # the end of the whole fit

@@ -6,6 +6,7 @@ import numpy as np
 
 from multicause.estimators import LinCA
 from multicause.experiments.base import Options, Result, Row
+from multicause.experiments.callbacks import IterationClock
 
 SETTINGS = ((5, 3), (7, 5), (9, 7))
 N_SAMPLES, N_FEATURES = 10_000, 100  # with the paper's 1000 the M-step's H^3 would outweigh the E-step it plots
@@ -47,25 +48,6 @@ def seconds_per_iteration(n_components: int, n_candidates: int, max_active: int,
     )
     estimator.set_callbacks(IterationClock(marks)).fit(X)
     return float(np.min(np.diff(marks)[1:-2]))
-
-
-class IterationClock:
-    """A scikit-learn callback that notes the time at the end of every iteration."""
-
-    def __init__(self, marks: list[float]):
-        self.marks = marks
-
-    def setup(self, estimator, context):
-        pass
-
-    def teardown(self, estimator, context):
-        pass
-
-    def on_fit_task_begin(self, estimator, context):
-        pass
-
-    def on_fit_task_end(self, estimator, context):
-        self.marks.append(time.perf_counter())
 
 
 def loglog_slope(x, y) -> tuple[float, tuple[float, float]]:

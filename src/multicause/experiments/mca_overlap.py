@@ -1,4 +1,4 @@
-"""`mca-overlap-16`: sixteen overlapping bars, found by maximal causes and by matrix factorisation (MCA Figure 8C, 9)."""
+"""`mca-overlap-16`: overlapping bars found by maximal causes and by matrix factorisation (MCA Figure 8C, 9)."""
 
 import warnings
 from functools import partial

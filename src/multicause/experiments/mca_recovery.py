@@ -54,7 +54,7 @@ def mean_row(title: str, bars: Sequence[np.ndarray]) -> Row:
 
 
 def spread_row(title: str, bars: Sequence[np.ndarray], published: float) -> Row:
-    """Standard deviation over the bar pixels of all trials: met if its interval reaches the published one from below."""
+    """Standard deviation over all bar pixels: met if its interval reaches down to the published one."""
     if not bars:
         return Row(title, "bar pixel, standard deviation", f"{published}", float("nan"), None, False)
     centre = np.mean(bars)

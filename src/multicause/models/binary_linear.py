@@ -7,9 +7,9 @@ import numpy as np
 from scipy import linalg
 
 from multicause.models.base import DataMoments, FieldParams
-from multicause.models.bernoulli_prior import log_prior, new_activation
+from multicause.models.bernoulli_prior import log_prior
+from multicause.models.field_model import UNUSED, FieldModel
 
-UNUSED = 1e-12  # a cause that explains less than this share of the data is drawn anew
 PROXIMAL = 1e-6  # pull towards the old field, relative to its use: keeps the solve regular and F from falling
 
 
@@ -22,32 +22,11 @@ class BinaryLinearStatistics(NamedTuple):
 
 
 @dataclass(frozen=True)
-class BinaryLinear:
+class BinaryLinear(FieldModel):
     """Linear causes with Gaussian noise (LinCA).
 
-        s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
-
-    Parameters
-    ----------
-    n_components, n_features : int
-        H and D.
-    shared_activation : bool
-        One pi for all causes instead of one each.
-    fixed : frozenset of {"components", "activation", "noise_variance"}
-        Parameters that the M-step leaves alone.
-    truncated_at : int or None
-        gamma, where only data points of at most gamma causes teach (data classification): pi is then the parameter
-        of a prior truncated to |s| <= gamma.
-    noise_floor : float
-        Smallest noise variance.
+    s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
     """
-
-    n_components: int
-    n_features: int
-    shared_activation: bool = False
-    fixed: frozenset[str] = frozenset()
-    truncated_at: int | None = None
-    noise_floor: float = 1e-12
 
     kernel: ClassVar[str | None] = "binary_linear"
     selection: ClassVar[Literal["cosine", "upper_bound"]] = "cosine"
@@ -65,7 +44,7 @@ class BinaryLinear:
         return moments.mean / expected_active + spread * rng.standard_normal((n, self.n_features))
 
     def sample(self, params: FieldParams, n_samples: int, rng: np.random.Generator):
-        states = (rng.random((n_samples, self.n_components)) < params.activation).astype(float)
+        states = self.draw_states(params, n_samples, rng)
         noise = np.sqrt(params.noise_variance) * rng.standard_normal((n_samples, self.n_features))
         return self.superpose(params, states) + noise, states
 
@@ -105,11 +84,7 @@ class BinaryLinear:
             components = self._new_components(components, statistics)
         if "noise_variance" not in self.fixed:
             noise = max(mean_squared_error(components, statistics), self.noise_floor)
-        if "activation" not in self.fixed:
-            activation = new_activation(
-                activation, statistics.s, statistics.weight, self.shared_activation, self.truncated_at
-            )
-        return FieldParams(components, activation, noise)
+        return FieldParams(components, self.next_activation(activation, statistics), noise)
 
     def _new_components(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
         """W = (sum <s s^T>)^-1 sum <s> y^T (ET eq. 26), with a vanishing pull towards the old W."""
@@ -119,27 +94,6 @@ class BinaryLinear:
         target = scale[:, None] * (statistics.sy + PROXIMAL * use[:, None] * old)
         factor = linalg.cho_factor(correlation, overwrite_a=True, check_finite=False)
         return scale[:, None] * linalg.cho_solve(factor, target, overwrite_b=True, check_finite=False)
-
-    def redraw_unused(
-        self,
-        params: FieldParams,
-        statistics: BinaryLinearStatistics,
-        moments: DataMoments,
-        rng: np.random.Generator,
-    ) -> FieldParams:
-        """Draw anew the field of every cause that no data point uses: its old one costs nothing to give up."""
-        unused = np.flatnonzero(statistics.s < UNUSED * statistics.weight)
-        if "components" in self.fixed or unused.size == 0:
-            return params
-        components = params.components.copy()
-        components[unused] = self.draw_components(moments, rng, unused.size)
-        return params._replace(components=components)
-
-    def perturb(self, params: FieldParams, scale: float, rng: np.random.Generator) -> FieldParams:
-        """Add N(0, scale^2) to every field entry (ET §4.1)."""
-        if "components" in self.fixed:
-            return params
-        return params._replace(components=params.components + scale * rng.standard_normal(params.components.shape))
 
 
 @dataclass(frozen=True)

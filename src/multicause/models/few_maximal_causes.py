@@ -11,7 +11,8 @@ from scipy.special import expit, gammaln, logit
 from multicause.backends.tiles import tiled_product
 from multicause.models.base import DataMoments
 from multicause.models.bernoulli_prior import new_activation, probability_of_at_most
-from multicause.models.maximal_causes import SMALLEST_FIELD, UNUSED, MaximalCauses
+from multicause.models.field_model import UNUSED
+from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCauses
 
 SLOPE = 0.2  # lambda of MCA eq. 35
 IMPOSSIBLE = -1e300  # the log joint of the empty state with a count above 0: finite, so that 0 times it is 0

@@ -7,11 +7,11 @@ import numpy as np
 from scipy.special import gammaln, logsumexp, xlogy
 
 from multicause.models.base import DataMoments, FieldParams
-from multicause.models.bernoulli_prior import log_prior, new_activation
+from multicause.models.bernoulli_prior import log_prior
+from multicause.models.field_model import UNUSED, FieldModel
 
 SMALLEST_FIELD = 1e-50  # keeps logarithms of fields finite
 SHARPEST = 50.0  # beyond this power the smooth maximum is replaced by the maximum itself
-UNUSED = 1e-12  # a cause that explains less than this share of the data is drawn anew
 
 
 class MaximalCausesStatistics(NamedTuple):
@@ -23,7 +23,7 @@ class MaximalCausesStatistics(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MaximalCauses:
+class MaximalCauses(FieldModel):
     """Causes that combine by their maximum.
 
         s_h ~ Bernoulli(pi_h),   Wbar_d(s) = max_h s_h W_hd,   y_d ~ N(Wbar_d, sigma^2) or Poisson(Wbar_d)
@@ -31,27 +31,11 @@ class MaximalCauses:
 
     Parameters
     ----------
-    n_components, n_features : int
-        H and D.
     noise : {"gaussian", "poisson"}
         The noise about the maximum.
-    shared_activation : bool
-        One pi for all causes instead of one each.
-    fixed : frozenset of {"components", "activation", "noise_variance"}
-        Parameters that the M-step leaves alone.
-    truncated_at : int or None
-        gamma, where only data points of at most gamma causes teach.
-    noise_floor : float
-        Smallest noise variance.
     """
 
-    n_components: int
-    n_features: int
     noise: Literal["gaussian", "poisson"] = "gaussian"
-    shared_activation: bool = False
-    fixed: frozenset[str] = frozenset()
-    truncated_at: int | None = None
-    noise_floor: float = 1e-12
 
     kernel: ClassVar[str | None] = "maximal_causes"
 
@@ -68,7 +52,7 @@ class MaximalCauses:
         return np.maximum(np.abs(rng.normal(1.0, 1.0 / 3.0, size=(n, self.n_features))) * level, SMALLEST_FIELD)
 
     def sample(self, params: FieldParams, n_samples: int, rng: np.random.Generator):
-        states = (rng.random((n_samples, self.n_components)) < params.activation).astype(float)
+        states = self.draw_states(params, n_samples, rng)
         mean = superpose(params.components, states)
         if self.noise == "poisson":
             return rng.poisson(mean).astype(float), states
@@ -128,33 +112,11 @@ class MaximalCauses:
             components = np.maximum(mean, SMALLEST_FIELD)
         if "noise_variance" not in self.fixed and self.noise == "gaussian":
             noise = max(statistics.distance / (statistics.weight * self.n_features), self.noise_floor)
-        if "activation" not in self.fixed:
-            activation = new_activation(
-                activation, statistics.s, statistics.weight, self.shared_activation, self.truncated_at
-            )
-        return FieldParams(components, activation, noise)
-
-    def redraw_unused(
-        self,
-        params: FieldParams,
-        statistics: MaximalCausesStatistics,
-        moments: DataMoments,
-        rng: np.random.Generator,
-    ) -> FieldParams:
-        """Draw anew the field of every cause that no data point uses."""
-        unused = np.flatnonzero(statistics.s < UNUSED * statistics.weight)
-        if "components" in self.fixed or unused.size == 0:
-            return params
-        components = params.components.copy()
-        components[unused] = self.draw_components(moments, rng, unused.size)
-        return params._replace(components=components)
+        return FieldParams(components, self.next_activation(activation, statistics), noise)
 
     def perturb(self, params: FieldParams, scale: float, rng: np.random.Generator) -> FieldParams:
-        """Add N(0, scale^2) to every field entry, keeping it positive (ET §4.1)."""
-        if "components" in self.fixed:
-            return params
-        moved = params.components + scale * rng.standard_normal(params.components.shape)
-        return params._replace(components=np.maximum(moved, SMALLEST_FIELD))
+        moved = super().perturb(params, scale, rng)
+        return moved._replace(components=np.maximum(moved.components, SMALLEST_FIELD))
 
 
 def superpose(components: np.ndarray, states: np.ndarray) -> np.ndarray:

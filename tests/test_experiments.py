@@ -1,0 +1,150 @@
+"""Experiments run, say what they found in rows that JSON can hold, and judge themselves rightly."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from multicause.experiments import EXPERIMENTS, Options
+from multicause.experiments.base import REPORTED_SEEDS, error_row, reliability_row
+from multicause.experiments.mca_likelihood import exact_score
+from multicause.experiments.mca_overlap import count_matched
+from multicause.experiments.mca_recovery import mean_row, spread_row
+from multicause.experiments.mca_reliability import TABLES, found_row
+
+CHEAP = (
+    "et-nmf-bars",
+    "et-linca-bars",
+    "mca-bars",
+    "mca-recovery",
+    "mca-overlap-3",
+    "mca-unequal",
+    "mca-widths",
+    "mca-overcomplete",
+    "mca-violations",
+)
+
+
+def quick_run(name):
+    return EXPERIMENTS[name].run(Options(trials=1, jobs=1, quick=True, report=lambda line: None))
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_an_experiment_runs_in_its_quick_version_and_json_holds_what_it_found(name):
+    import matplotlib.pyplot as plt
+
+    result = quick_run(name)
+    plt.close(result.figure)
+    assert result.name == name
+    assert result.rows
+    for row in result.rows:
+        assert row.setting
+        assert row.measure
+        assert row.published
+        unmeasured = math.isnan(row.measured) and row.interval is None and row.met is False
+        assert math.isfinite(row.measured) or unmeasured, row
+    read = json.loads(json.dumps(result.to_json()))
+    assert read["experiment"] == name
+    assert len(read["rows"]) == len(result.rows)
+    assert read["seconds"] > 0.0
+    assert all(line["trials"] == 1 for line in read["details"].values())
+
+
+def test_every_experiment_goes_by_its_own_name():
+    assert all(name == experiment.name for name, experiment in EXPERIMENTS.items())
+    assert set(TABLES) <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_two_lines_of_a_table_share_a_title(name):
+    titles = [published.setting.title for published in TABLES[name]]
+    assert len(set(titles)) == len(titles)
+
+
+def test_details_count_the_causes_found_in_each_trial():
+    import matplotlib.pyplot as plt
+
+    result = EXPERIMENTS["mca-widths"].run(Options(trials=2, jobs=1, quick=True, report=lambda line: None))
+    plt.close(result.figure)
+    for line in result.details.values():
+        assert len(line["causes found"]) == 2
+        assert line["all causes found"] == sum(found == 6 for found in line["causes found"])
+
+
+@pytest.mark.parametrize(
+    ("successes", "trials", "published", "met"),
+    [
+        (100, 100, 1.0, True),
+        (99, 100, 1.0, False),  # the interval of 99 in 100 ends below 1
+        (85, 100, 0.90, True),  # short, but the interval reaches it
+        (80, 100, 0.90, False),
+        (25, 25, 0.92, True),  # exceeded
+        (0, 25, 0.92, False),
+    ],
+)
+def test_a_reliability_is_met_if_its_wilson_interval_reaches_the_published_one(successes, trials, published, met):
+    row = reliability_row("bars", np.arange(trials) < successes, published)
+    assert row.measured == pytest.approx(successes / trials)
+    assert row.interval[0] - 1e-12 <= row.measured <= row.interval[1] + 1e-12
+    assert row.published == f"{published:.0%}"
+    assert row.met is met
+
+
+def test_an_error_is_met_if_its_interval_reaches_down_to_the_published_rounding():
+    assert error_row("bars", "error", [0.1, 0.12, 0.14], 0.20).met
+    assert error_row("bars", "error", [0.204] * 5, 0.20).met
+    assert not error_row("bars", "error", [0.206] * 5, 0.20).met
+    assert not error_row("bars", "error", [0.0061] * 5, 0.005, digits=3).met
+
+
+def test_an_error_without_a_successful_trial_is_short_and_not_a_number():
+    row = error_row("bars", "error", [], 0.20)
+    assert math.isnan(row.measured)
+    assert row.interval is None
+    assert row.met is False
+
+
+def test_a_number_of_causes_found_is_judged_only_where_the_paper_has_one():
+    assert found_row("bars", [16, 16, 16], 16.0).met is True
+    assert found_row("bars", [15, 15, 15], 16.0).met is False
+    assert found_row("bars", [15, 15, 15], None).met is None
+
+
+def test_recovered_pixels_are_judged_by_mean_and_spread():
+    rng = np.random.default_rng(0)
+    bars = [10.0 + 0.5 * rng.standard_normal(250) for _ in range(20)]
+    assert mean_row("bars", bars).met
+    assert not mean_row("bars", [pixels + 0.3 for pixels in bars]).met
+    row = spread_row("bars", bars, 0.5)
+    assert row.measured == pytest.approx(np.std(bars))
+    assert row.met
+    assert not spread_row("bars", bars, 0.3).met
+
+
+def test_seeds_are_the_first_of_those_kept_for_reports():
+    assert Options().seeds(25) == range(25)
+    assert Options(quick=True).seeds(25) == range(4)
+    assert Options(quick=True).seeds(2) == range(2)
+    assert Options(trials=7, quick=True).seeds(25) == range(7)
+    assert Options(trials=len(REPORTED_SEEDS)).seeds(25) == REPORTED_SEEDS
+
+
+@pytest.mark.parametrize("trials", [0, -1, 101])
+def test_trials_beyond_the_reported_seeds_are_refused(trials):
+    with pytest.raises(ValueError, match=rf"trials must be from 1 to 100, the seeds kept for reports\. Got {trials}\."):
+        Options(trials=trials).seeds(25)
+
+
+def test_a_component_that_is_nearest_to_two_causes_counts_once():
+    causes = np.kron(np.eye(3), np.ones(2))
+    assert count_matched(5.0 * causes[::-1], causes) == 3
+    merged = np.array([causes[0] + causes[1], causes[2], np.zeros(6)])
+    assert count_matched(merged, causes) == 2
+
+
+def test_the_exact_score_is_that_of_the_definition():
+    components, activation = np.array([[3.0, 0.0], [0.0, 2.0]]), np.array([0.3, 0.4])
+    # no cause, or one whose field is 0 where a count was seen, cannot explain (2, 1): both causes are active
+    expected = np.log(0.3 * 0.4) + 2.0 * np.log(3.0) - 3.0 - np.log(2.0) + np.log(2.0) - 2.0
+    assert exact_score(np.array([[2.0, 1.0]]), components, activation) == pytest.approx(expected, abs=1e-10)
