@@ -61,6 +61,8 @@ def test_kernel_and_definition_equal_brute_force(name, truncation, singletons, b
         free_energies, means = walk.means(evidence, candidates)
         assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
         assert_allclose(means, oracle.mean, rtol=0, atol=1e-10)
+        rebuilt = np.einsum("nk,kd->nd", oracle.q, model.superpose(params, oracle.states))
+        assert_allclose(walk.reconstruct(walk.evidence(Y), candidates), rebuilt, rtol=0, atol=1e-9)
         free_energies, statistics = walk.accumulate(walk.evidence(Y), candidates, weights)
         assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
         assert_statistics_close(statistics, wanted, 1e-10)

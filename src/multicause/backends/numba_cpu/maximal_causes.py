@@ -20,6 +20,7 @@ from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatis
 
 OFF = -1e300  # the log joint of a state that is not there
 NEGLIGIBLE = 1e-14  # states of less weight add nothing to <A>
+NONE = np.zeros((0, 0))
 DEEPEST = -640.0  # exponent below which scaled powers of fields are cut off
 
 
@@ -34,6 +35,23 @@ class Fields(NamedTuple):
     beta: float
     precision: float  # 1 / sigma^2; 0 means Poisson noise
     power: float  # (1 - rho) / rho; 0 means the hard maximum
+
+
+class Evidence(NamedTuple):
+    """What a chunk's data points contribute, once the matrix product is done."""
+
+    Y: np.ndarray  # (N, D)
+    singles: np.ndarray  # (N, H) log joints of single causes, less the constant
+    silence: np.ndarray  # (N,) log joint of no cause, less the constant
+    constant: np.ndarray  # (N,)
+
+
+class Sums(NamedTuple):
+    """What a walk adds to; arrays without rows are left alone."""
+
+    a: np.ndarray  # (H, D) sum_n w_n <A> over states of two and more causes
+    ay: np.ndarray  # (H, D) sum_n w_n <A> y over the same
+    rebuilt: np.ndarray  # (N, D) <Wbar> over the candidates' states
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
@@ -103,7 +121,7 @@ def _weigh(fields, states, chosen, row, singletons, weights):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _share(fields, members, weight, y, a, ay):
+def _share(fields, members, weight, y, sums):
     """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes."""
     for d in range(y.size):
         total = 0.0
@@ -115,37 +133,36 @@ def _share(fields, members, weight, y, a, ay):
                 total += 1.0 if fields.components[members[k], d] == top else 0.0
             for k in range(members.size):
                 share = weight / total if fields.components[members[k], d] == top else 0.0
-                a[members[k], d] += share
-                ay[members[k], d] += share * y[d]
+                sums.a[members[k], d] += share
+                sums.ay[members[k], d] += share * y[d]
         else:
             for k in range(members.size):
                 total += fields.u[members[k], d]
             factor = weight * np.exp(fields.power * np.log(total))
             for k in range(members.size):
                 share = fields.v[members[k], d] * factor
-                a[members[k], d] += share
-                ay[members[k], d] += share * y[d]
+                sums.a[members[k], d] += share
+                sums.ay[members[k], d] += share * y[d]
 
 
 @njit(cache=True, nogil=True)
-def walk_chunk(fields, tree, Y, singles, silence, candidates, singletons, sample_weights, a, ay, rebuilt):
-    """Overwrite `singles` (N, H) by <s>. Add weighted sums of <A>, <A> y of states of two and more causes to a, ay.
+def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, sums):
+    """Overwrite `evidence.singles` (N, H) by <s>, and add to `sums`.
 
-    Single causes keep their weight in the returned array, since A is 1 for them. `rebuilt` (N, D) gets the posterior
-    mean of the maximum of the candidates' states if it has rows. Returns log Z_beta, <log p>, the weights of all single
-    causes (N, H) and <|y - Wbar|^2> of states of two and more causes and of silence.
+    Returns log Z_beta, <log p>, the weights of all single causes (N, H), for which A is 1, and <|y - Wbar|^2> of all
+    other states.
     """
-    n_rows, n_features = Y.shape
+    n_rows, n_features = evidence.Y.shape
     n_states, max_active = tree.members.shape
     states, weights = np.empty(n_states), np.empty(n_states)
     maxima = np.zeros((max_active + 1, n_features))
     log_maxima = np.full((max_active + 1, n_features), OFF)
     log_normaliser, energy, distance = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
-    alone = np.zeros(singles.shape)
+    alone = np.zeros(evidence.singles.shape)
     members = np.empty(max_active, dtype=np.int64)
     for n in range(n_rows):
-        row, y, chosen = singles[n], Y[n], candidates[n]
-        _walk(fields, tree, y, chosen, row, silence[n], states, maxima, log_maxima)
+        row, y, chosen = evidence.singles[n], evidence.Y[n], candidates[n]
+        _walk(fields, tree, y, chosen, row, evidence.silence[n], states, maxima, log_maxima)
         log_normaliser[n], energy[n] = _weigh(fields, states, chosen, row, singletons, weights)
         alone[n] = row
         for k in range(n_states):
@@ -160,9 +177,9 @@ def walk_chunk(fields, tree, Y, singles, silence, candidates, singletons, sample
             else:
                 distance[n] += weights[k] * _squared_distance(fields, members[:depth], y)
                 if depth > 1 and weights[k] > NEGLIGIBLE and sample_weights[n] > 0.0:
-                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, a, ay)
-            if rebuilt.size:
-                _superpose(fields, members[:depth], weights[k], rebuilt[n])
+                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, sums)
+            if sums.rebuilt.size:
+                _superpose(fields, members[:depth], weights[k], sums.rebuilt[n])
     return log_normaliser, energy, alone, distance
 
 
@@ -184,15 +201,6 @@ def _superpose(fields, members, weight, rebuilt):
         for k in range(members.size):
             top = max(top, fields.components[members[k], d])
         rebuilt[d] += weight * top
-
-
-class Evidence(NamedTuple):
-    """What a chunk's data points contribute, once the matrix product is done."""
-
-    Y: np.ndarray  # (N, D)
-    singles: np.ndarray  # (N, H) log joints of single causes, less the constant
-    silence: np.ndarray  # (N,) log joint of no cause, less the constant
-    constant: np.ndarray  # (N,)
 
 
 class Walk:
@@ -249,14 +257,14 @@ class Walk:
     def reconstruct(self, evidence, candidates):
         """Posterior means of max_h s_h W_hd."""
         rebuilt = np.zeros_like(evidence.Y)
-        alone = self._expectations(evidence, candidates, np.zeros(len(candidates)), rebuilt)[1]
+        alone = self._expectations(evidence, candidates, np.zeros(len(candidates)), Sums(NONE, NONE, rebuilt))[1]
         np.put_along_axis(alone, candidates.astype(np.int64), 0.0, axis=1)  # they are in `rebuilt` already
         return rebuilt + tiled_product(alone, self.fields.components)
 
     def accumulate(self, evidence, candidates, weights):
         fields = self.fields
-        a, ay = np.zeros_like(fields.components), np.zeros_like(fields.components)
-        free_energies, alone, distance = self._expectations(evidence, candidates, weights, None, a, ay)
+        sums = Sums(np.zeros_like(fields.components), np.zeros_like(fields.components), NONE)
+        free_energies, alone, distance = self._expectations(evidence, candidates, weights, sums)
         if (weights != 1.0).any():
             alone *= weights[:, None]
             evidence.singles[:] *= weights[:, None]
@@ -271,27 +279,17 @@ class Walk:
         statistics = MaximalCausesStatistics(
             float(weights.sum()),
             evidence.singles.sum(axis=0),
-            a + single[:, None],
-            ay + single_ay,
+            sums.a + single[:, None],
+            sums.ay + single_ay,
             float(weights @ distance + of_singles),
         )
         return free_energies, statistics
 
-    def _expectations(self, evidence, candidates, weights, rebuilt=None, a=None, ay=None):
+    def _expectations(self, evidence, candidates, weights, sums=None):
         """F_n, the weights of single causes, and the squared distances of the other states."""
-        nothing = np.zeros((0, 0))
+        tree = subset_tree(candidates.shape[1], self.max_active)
+        sums = Sums(NONE, NONE, NONE) if sums is None else sums
         log_normaliser, energy, alone, distance = walk_chunk(
-            self.fields,
-            subset_tree(candidates.shape[1], self.max_active),
-            evidence.Y,
-            evidence.singles,
-            evidence.silence,
-            candidates,
-            self.singletons,
-            weights,
-            nothing if a is None else a,
-            nothing if ay is None else ay,
-            nothing if rebuilt is None else rebuilt,
+            self.fields, tree, evidence, candidates, self.singletons, weights, sums
         )
-        free_energies = evidence.constant + log_normaliser + (1.0 - self.beta) * energy
-        return free_energies, alone, distance
+        return evidence.constant + log_normaliser + (1.0 - self.beta) * energy, alone, distance
