@@ -10,7 +10,7 @@ from multicause.experiments.mca_settings import MaximalSetting, MaximalTrial, no
 from multicause.metrics import bootstrap_interval
 
 BAR_PIXEL = 10.0
-NEGLIGIBLE = 1e-40  # the paper's 10^-56 lies below the floor that keeps logarithms of fields finite
+NEGLIGIBLE = 1e-56  # largest background of R-MCA2
 SPREADS = {"MCA3": 0.5, "R-MCA2": 0.8}  # standard deviation of bar pixels
 
 

@@ -10,7 +10,7 @@ from multicause.models.base import DataMoments, FieldParams
 from multicause.models.bernoulli_prior import log_prior
 from multicause.models.field_model import UNUSED, FieldModel
 
-SMALLEST_FIELD = 1e-50  # keeps logarithms of fields finite
+SMALLEST_FIELD = 1e-100  # keeps logarithms of fields finite
 SHARPEST = 50.0  # beyond this power the smooth maximum is replaced by the maximum itself
 
 
