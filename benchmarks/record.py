@@ -1,7 +1,7 @@
 """Write RESULTS.md from the JSON files that `multicause reproduce` left in a folder.
 
-    multicause reproduce --output results
-    python benchmarks/record.py results
+multicause reproduce --output results
+python benchmarks/record.py results
 """
 
 import json
