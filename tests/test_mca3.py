@@ -1,17 +1,13 @@
 """MCA3: its expectations against the equations in plain loops, its answers, its determinism, and bad input."""
 
 import inspect
-import os
 from itertools import combinations
 from math import exp, log
 
 import numpy as np
 import pytest
-import sklearn.utils.estimator_checks as checks
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln, logsumexp
-from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multicause import MCA3
 from multicause.datasets import make_bars
@@ -21,7 +17,6 @@ from multicause.metrics.reliability import found_causes
 from multicause.models.base import DataMoments, combine
 from multicause.models.few_maximal_causes import FewCausesParams, ThirdOrderCauses, expected_field_sum
 from multicause.posteriors.shared_states import SharedStates
-from test_sklearn_checks import LEFT_OUT
 
 SEEDS = pytest.mark.parametrize("seed", range(4))
 TEMPERATURES = pytest.mark.parametrize("temperature", [1.0, 1.5, 11.0])
@@ -338,22 +333,3 @@ def test_docstrings_name_the_real_arguments():
     section = inspect.getdoc(MCA3).split("Parameters\n")[1].split("Attributes\n")[0]
     named = [line.split(" : ")[0] for line in section.splitlines() if " : " in line and not line.startswith(" ")]
     assert named == list(inspect.signature(MCA3).parameters)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([MCA3()])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", LEFT_OUT)
-def test_check_that_check_estimator_leaves_out(name):
-    getattr(checks, name)("MCA3", MCA3())
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.skipif(os.environ.get("SCIPY_ARRAY_API") != "1", reason="one check needs SCIPY_ARRAY_API=1")
-def test_no_check_is_skipped():
-    results = checks.check_estimator(clone(MCA3()), on_fail=None, on_skip=None)
-    assert {result["status"] for result in results} == {"passed"}

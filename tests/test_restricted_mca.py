@@ -1,17 +1,14 @@
 """RestrictedMCA: its expectations against the equations in plain loops, learning pattern by pattern, and bad input."""
 
 import inspect
-import os
 import pickle
 from itertools import combinations
 
 import numpy as np
 import pytest
-import sklearn.utils.estimator_checks as checks
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import logsumexp
 from sklearn.base import clone
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multicause import RestrictedMCA, load_model, save_model
 from multicause.backends import numba_cpu
@@ -21,7 +18,6 @@ from multicause.metrics.reliability import found_causes
 from multicause.models.few_maximal_causes import FewCausesParams, RestrictedCauses
 from multicause.posteriors.shared_states import SharedStates
 from test_mca3 import FINITE, bars, well_explained
-from test_sklearn_checks import LEFT_OUT
 
 SEEDS = pytest.mark.parametrize("seed", range(4))
 SOLVERS = pytest.mark.parametrize("solver", ["batch", "online"])
@@ -261,24 +257,3 @@ def test_docstrings_name_the_real_arguments():
     section = inspect.getdoc(RestrictedMCA).split("Parameters\n")[1].split("Attributes\n")[0]
     named = [line.split(" : ")[0] for line in section.splitlines() if " : " in line and not line.startswith(" ")]
     assert named == list(inspect.signature(RestrictedMCA).parameters)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([RestrictedMCA(), RestrictedMCA(solver="online")])
-def test_scikit_learn_check(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", LEFT_OUT)
-@SOLVERS
-def test_check_that_check_estimator_leaves_out(name, solver):
-    getattr(checks, name)("RestrictedMCA", RestrictedMCA(solver=solver))
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.skipif(os.environ.get("SCIPY_ARRAY_API") != "1", reason="one check needs SCIPY_ARRAY_API=1")
-@SOLVERS
-def test_no_check_is_skipped(solver):
-    results = checks.check_estimator(RestrictedMCA(solver=solver), on_fail=None, on_skip=None)
-    assert {result["status"] for result in results} == {"passed"}

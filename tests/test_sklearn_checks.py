@@ -11,10 +11,18 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multicause import ETNMF, MCA, LinCA
+from multicause import ETNMF, MCA, MCA3, LinCA, RestrictedMCA
 from multicause.datasets import make_bars
 
-ESTIMATORS = [LinCA(), ETNMF(), MCA(), MCA(noise="poisson")]
+ESTIMATORS = [
+    LinCA(),
+    ETNMF(),
+    MCA(),
+    MCA(noise="poisson"),
+    MCA3(),
+    RestrictedMCA(),
+    RestrictedMCA(solver="online"),
+]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",
     "check_get_feature_names_out_error",

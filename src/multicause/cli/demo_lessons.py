@@ -11,7 +11,6 @@ from multicause import ETNMF, LinCA
 from multicause.datasets import Bars, make_bars
 from multicause.learning import Annealing
 from multicause.metrics import Recovery, found_causes
-from multicause.models import BinaryLinear, FieldParams
 
 SEED = 1000
 SIZE = 6
@@ -92,7 +91,5 @@ def learn(lesson: Lesson) -> Learned:
 
 def recovery(estimator: Any, causes: np.ndarray) -> Recovery:
     """Which causes the estimator has found: each by the unit that explains it best on its own."""
-    W = estimator.components_
-    params = FieldParams(W, estimator.activation_, estimator.noise_variance_)
-    alone = BinaryLinear(*W.shape).log_joint(params, causes, np.eye(len(W)))
-    return found_causes(W, causes, alone)
+    alone = estimator.log_joint(causes, np.eye(len(estimator.components_)))
+    return found_causes(estimator.components_, causes, alone)
