@@ -1,5 +1,7 @@
 """Metrics agree with counting by hand, with other implementations, and with their definitions."""
 
+import sys
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -7,11 +9,14 @@ from scipy.stats import binomtest
 
 from multicause.datasets import bar_components
 from multicause.metrics import (
+    amari_index,
     bootstrap_interval,
     cause_to_unit,
     found_causes,
     mean_absolute_error_matched,
     posterior_quality,
+    psnr,
+    ssim,
     wilson_interval,
 )
 
@@ -196,3 +201,100 @@ def test_quality_is_zero_when_everything_is_lost():
 def test_quality_refuses_evidence_that_cannot_be(truncated, exact, message):
     with pytest.raises(ValueError, match=message):
         posterior_quality(truncated, exact)
+
+
+# ---- images ----
+
+
+def test_an_error_of_a_tenth_of_the_peak_is_twenty_decibels():
+    reference = np.full((4, 5), 100, dtype=np.uint8)
+    assert psnr(reference + 25.5, reference) == pytest.approx(20.0)
+    assert psnr(np.full((4, 5, 3), 0.6), np.full((4, 5, 3), 0.5), peak=1.0) == pytest.approx(20.0)
+
+
+def test_unsigned_pixels_do_not_wrap_around():
+    dark, bright = np.zeros((4, 5), dtype=np.uint8), np.full((4, 5), 255, dtype=np.uint8)
+    assert psnr(dark, bright) == psnr(bright, dark) == pytest.approx(0.0)
+
+
+def test_equal_images_have_an_infinite_ratio_and_a_similarity_of_one():
+    pytest.importorskip("skimage")
+    image = np.random.default_rng(0).uniform(0.0, 255.0, size=(12, 10, 3))
+    assert psnr(image, image) == np.inf
+    assert ssim(image, image) == pytest.approx(1.0)
+
+
+def test_similarity_falls_with_noise_and_depends_on_the_peak_only_through_the_ratio():
+    pytest.importorskip("skimage")
+    rng = np.random.default_rng(0)
+    image = np.add.outer(np.arange(32.0), 3.0 * np.arange(32.0))
+    weak, strong = (image + noise * rng.normal(size=image.shape) for noise in (5.0, 30.0))
+    assert 1.0 > ssim(weak, image) > ssim(strong, image) > 0.0
+    assert ssim(weak / 255.0, image / 255.0, peak=1.0) == pytest.approx(ssim(weak, image))
+
+
+def test_ssim_without_scikit_image_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "skimage.metrics", None)
+    with pytest.raises(ImportError, match=r'ssim needs scikit-image.*pip install "multicause\[image\]"'):
+        ssim(np.zeros((9, 9)), np.zeros((9, 9)))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: psnr(np.zeros((3, 4)), np.zeros((4, 3))), r"one shape .* got \(3, 4\) and \(4, 3\). Crop or convert"),
+        (lambda: psnr(np.zeros(3), np.zeros(3)), r"\(height, width\) or \(height, width, colours\), got \(3,\)"),
+        (lambda: psnr(np.full((3, 4), np.nan), np.zeros((3, 4))), "must be finite.*Fill missing pixels in first"),
+        (lambda: psnr(np.zeros((3, 4)), np.zeros((3, 4)), peak=0), "peak must be above 0 and finite, got 0. Use 255"),
+        (lambda: ssim(np.zeros((9, 6)), np.zeros((9, 6))), "at least 7 × 7 pixels for ssim, got 9 × 6.*by psnr"),
+    ],
+)
+def test_image_metrics_say_what_is_wrong_with_an_argument(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+# ---- Amari index ----
+
+
+def test_unmixing_a_permutation_scores_zero():
+    rng = np.random.default_rng(0)
+    causes = rng.normal(size=(5, 5))
+    scales = rng.uniform(0.1, 9.0, size=(5, 1)) * rng.choice([-1.0, 1.0], size=(5, 1))
+    assert amari_index(scales * causes[rng.permutation(5)], causes) == pytest.approx(0.0, abs=1e-12)
+
+
+def test_the_amari_index_does_not_depend_on_order_sign_and_scale():
+    rng = np.random.default_rng(0)
+    components, causes = rng.normal(size=(2, 4, 4))
+    index = amari_index(components, causes)
+    changed = amari_index(-7.0 * components[::-1], np.array([[1.0], [-5.0], [0.01], [3.0]]) * causes[[2, 0, 3, 1]])
+    assert 0.0 < index < 1.0
+    assert changed == pytest.approx(index)
+
+
+def test_the_amari_index_of_two_mixed_causes_by_hand():
+    # O = [[1, a], [a, 1]] up to a factor: each row and each column sums to 1 + a after division by its maximum.
+    assert amari_index(np.eye(2), [[1.0, 0.25], [0.25, 1.0]]) == pytest.approx(4 * 1.25 / 4 - 1)
+
+
+def test_the_amari_index_grows_with_crosstalk_up_to_one():
+    mixed = [amari_index(np.eye(4), np.eye(4) + a * (1 - np.eye(4))) for a in (0.01, 0.1, 0.5, 0.999)]
+    assert mixed == sorted(mixed)
+    assert mixed[-1] == pytest.approx(1.0, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("components", "causes", "message"),
+    [
+        (np.ones((2, 3)), np.eye(2), r"components must be a square matrix.*got shape \(2, 3\).*mean_absolute_error_ma"),
+        (np.eye(2), np.eye(3), r"must have one shape, got \(2, 2\) and \(3, 3\)"),
+        ([[1.0]], [[1.0]], r"at least two rows, got shape \(1, 1\)"),
+        (np.eye(2), np.ones((2, 2)), "causes must be linearly independent, but have rank 1 of 2"),
+        (np.diag([1.0, 0.0]), np.eye(2), "components must be linearly independent"),
+        (np.eye(2) * np.nan, np.eye(2), "components must be finite"),
+    ],
+)
+def test_the_amari_index_refuses_what_it_cannot_compare(components, causes, message):
+    with pytest.raises(ValueError, match=message):
+        amari_index(components, causes)

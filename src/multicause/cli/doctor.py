@@ -17,7 +17,7 @@ from multicause.cli.console import print_pairs
 from multicause.cli.errors import describe
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "safetensors", "matplotlib", "pillow", "click", "rich")
-EXTRAS = {"tables": ("pandas", "pyarrow"), "audio": ("soundfile",)}  # as in pyproject.toml
+EXTRAS = {"tables": ("pandas", "pyarrow"), "audio": ("soundfile",), "image": ("skimage",)}  # as in pyproject.toml
 
 
 @click.command("doctor")
@@ -111,7 +111,7 @@ def _extras() -> Iterator[tuple[str, str]]:
         if problems:
             yield extra, f'{"; ".join(problems)}: pip install "multicause[{extra}]"'
         else:
-            yield extra, ", ".join(f"{module} {_version_of(module)}" for module in modules)
+            yield extra, ", ".join(f"{module} {importlib.import_module(module).__version__}" for module in modules)
 
 
 def _import_problem(module: str) -> str | None:
