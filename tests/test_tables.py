@@ -5,10 +5,10 @@ import os
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from multicause import tables
-from multicause.tables import TableError, read_audio, read_image, read_table, write_table
+from multicause.media import read_audio, read_image
+from multicause.tables import TableError, read_table, write_table
 
 FORMATS = [".npy", ".npz", ".csv", ".parquet"]
 
@@ -315,69 +315,6 @@ def test_every_error_is_one_line(tmp_path):
         with pytest.raises(TableError) as caught:
             read(tmp_path / name)
         assert "\n" not in str(caught.value)
-
-
-def test_a_grey_picture_is_its_pixels(tmp_path):
-    pixels = np.random.default_rng(0).integers(0, 256, size=(5, 8), dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), pixels.astype(float), strict=True)
-
-
-def test_a_sixteen_bit_picture_keeps_its_depth(tmp_path):
-    pixels = np.array([[0, 1000], [40000, 65535]], dtype=np.uint16)
-    Image.fromarray(pixels).save(tmp_path / "a.png")
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), pixels.astype(float), strict=True)
-
-
-@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P", "LA", "1"])
-def test_a_white_picture_in_any_mode_is_255_and_two_dimensional(tmp_path, mode):
-    Image.new("RGB", (4, 3), "white").convert(mode).save(tmp_path / "a.png")
-    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), np.full((3, 4), 255.0), strict=True)
-
-
-def test_a_jpeg_is_read_close_to_its_pixels(tmp_path):
-    pixels = np.full((16, 8), 90, dtype=np.uint8)
-    Image.fromarray(pixels).save(tmp_path / "a.jpg")
-    np.testing.assert_allclose(read_image(tmp_path / "a.jpg"), pixels, atol=2)
-
-
-def test_a_file_that_is_no_picture_is_refused(tmp_path):
-    (tmp_path / "a.png").write_bytes(b"no picture")
-    with pytest.raises(TableError, match=r"a\.png' cannot be read as a picture: "):
-        read_image(tmp_path / "a.png")
-
-
-@pytest.mark.parametrize("extension", [".wav", ".flac"])
-@pytest.mark.parametrize("shape", [(100,), (100, 2)])
-def test_a_sound_is_its_samples_and_their_rate(tmp_path, extension, shape):
-    soundfile = pytest.importorskip("soundfile")
-    samples = np.random.default_rng(0).uniform(-0.9, 0.9, size=shape)
-    soundfile.write(tmp_path / f"a{extension}", samples, 8000)
-    found, rate = read_audio(tmp_path / f"a{extension}")
-    assert rate == 8000
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, samples, atol=2.0**-15)
-
-
-def test_a_file_that_is_no_sound_is_refused(tmp_path):
-    pytest.importorskip("soundfile")
-    (tmp_path / "a.wav").write_bytes(b"no sound")
-    with pytest.raises(TableError, match=r"a\.wav' cannot be read as a sound: "):
-        read_audio(tmp_path / "a.wav")
-
-
-def test_a_sound_without_samples_is_refused(tmp_path):
-    soundfile = pytest.importorskip("soundfile")
-    soundfile.write(tmp_path / "a.wav", np.zeros(0), 8000)
-    with pytest.raises(TableError, match="holds no samples"):
-        read_audio(tmp_path / "a.wav")
-
-
-def test_audio_without_soundfile_says_what_to_install(tmp_path, monkeypatch):
-    (tmp_path / "a.wav").write_bytes(b"x")
-    without(monkeypatch, "soundfile")
-    with pytest.raises(ImportError, match=r'needs soundfile.*pip install "multicause\[audio\]"'):
-        read_audio(tmp_path / "a.wav")
 
 
 @pytest.mark.parametrize("first", ["0,1,2", "1,2,3"])

@@ -1,4 +1,4 @@
-"""Reading and writing tables of numbers, pictures and sounds."""
+"""Reading and writing tables of numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from multicause.files import atomic_write
 
-__all__ = ["AUDIO", "IMAGES", "TABLES", "TableError", "read_audio", "read_image", "read_table", "write_table"]
+__all__ = ["AUDIO", "IMAGES", "TABLES", "TableError", "read_table", "write_table"]
 
 TABLES = (".npy", ".npz", ".csv", ".parquet")
 IMAGES = (".png", ".jpg", ".jpeg")
@@ -60,7 +60,7 @@ def read_table(path: PathLike) -> Table:
     """
     path = Path(path)
     readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
-    _check_file(path, TABLES)
+    check_file(path, TABLES)
     array, names = readers[path.suffix.lower()](path)
     X = _as_float_matrix(path, array)
     if names is not None and len(names) != X.shape[1]:
@@ -88,7 +88,7 @@ def write_table(path: PathLike, array: np.ndarray, column_names: Sequence[str] |
     """
     path = Path(path)
     writers = {".npy": _npy_writer, ".npz": _npz_writer, ".csv": _csv_writer, ".parquet": _parquet_writer}
-    _check_extension(path, TABLES)
+    check_extension(path, TABLES)
     array = np.asarray(array)
     _check_numeric(f"The array for '{path}'", array)
     names = None if column_names is None else [str(name) for name in column_names]
@@ -100,70 +100,8 @@ def write_table(path: PathLike, array: np.ndarray, column_names: Sequence[str] |
     atomic_write(path, writers[path.suffix.lower()](array, names))
 
 
-def read_image(path: PathLike) -> np.ndarray:
-    """Read a picture as shades of grey.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A .png or .jpg file. Colours are turned to luminance, transparency is dropped.
-
-    Returns
-    -------
-    image : ndarray of shape (height, width)
-        float64, from 0 to 255; to 65535 for a 16-bit picture.
-
-    Raises
-    ------
-    TableError
-        When the file is missing, empty or not a picture.
-    """
-    from PIL import Image, ImageOps
-
-    path = Path(path)
-    _check_file(path, IMAGES)
-    try:
-        with Image.open(path) as image:
-            upright = ImageOps.exif_transpose(image)
-            grey = upright if upright.mode.startswith(("I", "F")) else upright.convert("L")
-            return np.asarray(grey, dtype=np.float64)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise TableError(f"'{path}' cannot be read as a picture: {_one_line(error)}") from error
-
-
-def read_audio(path: PathLike) -> tuple[np.ndarray, int]:
-    """Read a sound.
-
-    Parameters
-    ----------
-    path : str or path-like
-        A .wav or .flac file. Needs ``pip install "multicause[audio]"``.
-
-    Returns
-    -------
-    samples : ndarray of shape (n_samples,) or (n_samples, n_channels)
-        float64, from -1 to 1.
-    rate : int
-        Samples per second.
-
-    Raises
-    ------
-    TableError
-        When the file is missing, empty or not a sound.
-    """
-    path = Path(path)
-    _check_file(path, AUDIO)
-    soundfile = _need("soundfile", f"'{path}'", "audio")
-    try:
-        samples, rate = soundfile.read(path, dtype="float64")
-    except soundfile.SoundFileError as error:
-        raise TableError(f"'{path}' cannot be read as a sound: {_one_line(error)}") from error
-    if samples.size == 0:
-        raise TableError(f"'{path}' holds no samples.")
-    return samples, int(rate)
-
-
-def _check_extension(path: Path, known: tuple[str, ...]) -> None:
+def check_extension(path: Path, known: tuple[str, ...]) -> None:
+    """Refuse a file whose name does not end in one of the known extensions."""
     extension = path.suffix.lower()
     if extension in known:
         return
@@ -172,15 +110,17 @@ def _check_extension(path: Path, known: tuple[str, ...]) -> None:
     raise TableError(f"'{path}' has the extension '{extension}', wanted one of {', '.join(known)}.{hint}")
 
 
-def _check_file(path: Path, known: tuple[str, ...]) -> None:
-    _check_extension(path, known)
+def check_file(path: Path, known: tuple[str, ...]) -> None:
+    """Refuse a file that has another extension, is missing or is empty."""
+    check_extension(path, known)
     if not path.is_file():
         raise TableError(f"There is no file '{path}'.")
     if path.stat().st_size == 0:
         raise TableError(f"The file '{path}' is empty.")
 
 
-def _need(module: str, what: str, extra: str) -> Any:
+def need(module: str, what: str, extra: str) -> Any:
+    """A module that an extra installs; without it, the command that does."""
     try:
         return importlib.import_module(module)
     except (ImportError, OSError) as error:  # OSError: soundfile without its shared library
@@ -189,7 +129,8 @@ def _need(module: str, what: str, extra: str) -> Any:
         ) from error
 
 
-def _one_line(error: BaseException) -> str:
+def one_line(error: BaseException) -> str:
+    """An error of another library as one line."""
     return " ".join(str(error).split()) or type(error).__name__
 
 
@@ -216,7 +157,7 @@ def _load_numpy(path: Path, take: Callable[[Any], Table]) -> Table:
     except TableError:
         raise
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        reason = _one_line(error)
+        reason = one_line(error)
         if "Object arrays" in reason:
             reason = "it holds an object array, wanted numbers. Convert it with array.astype(float) and save it again."
         elif "pickle" in reason:
@@ -255,7 +196,7 @@ def _read_csv(path: Path) -> Table:
     except TableError:
         raise
     except (ValueError, csv.Error) as error:
-        raise _csv_fault(path, skip) or TableError(f"'{path}' cannot be read: {_one_line(error)}") from error
+        raise _csv_fault(path, skip) or TableError(f"'{path}' cannot be read: {one_line(error)}") from error
     return X, names
 
 
@@ -316,12 +257,12 @@ def _is_number(cell: str) -> bool:
 
 
 def _read_parquet(path: Path) -> Table:
-    pandas = _need("pandas", f"'{path}'", "tables")
-    _need("pyarrow", f"'{path}'", "tables")
+    pandas = need("pandas", f"'{path}'", "tables")
+    need("pyarrow", f"'{path}'", "tables")
     try:
         frame = pandas.read_parquet(path, engine="pyarrow")
     except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise TableError(f"'{path}' cannot be read: {_one_line(error)}") from error
+        raise TableError(f"'{path}' cannot be read: {one_line(error)}") from error
     text = [str(name) for name, dtype in frame.dtypes.items() if not pandas.api.types.is_any_real_numeric_dtype(dtype)]
     text = [name for name in text if not pandas.api.types.is_bool_dtype(frame[name])]
     if text:
@@ -361,8 +302,8 @@ def _csv_writer(array: np.ndarray, names: list[str] | None) -> Writer:
 
 
 def _parquet_writer(array: np.ndarray, names: list[str] | None) -> Writer:
-    pandas = _need("pandas", "A .parquet file", "tables")
-    _need("pyarrow", "A .parquet file", "tables")
+    pandas = need("pandas", "A .parquet file", "tables")
+    need("pyarrow", "A .parquet file", "tables")
     table = array.reshape(len(array), -1)
     names = names or [f"x{column}" for column in range(table.shape[1])]
     if len(set(names)) < len(names):

@@ -7,7 +7,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 
 from multicause.datasets.registry import locate
-from multicause.tables import read_image
+from multicause.media import read_image
 
 SEGMENT = 500  # side length of the part of the picture that is used; half of it after scaling down
 

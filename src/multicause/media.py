@@ -1,0 +1,170 @@
+"""Reading and writing pictures and sounds."""
+
+from __future__ import annotations
+
+import struct
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from multicause.files import atomic_write
+from multicause.tables import AUDIO, IMAGES, PathLike, TableError, check_extension, check_file, need, one_line
+
+__all__ = ["read_audio", "read_image", "write_audio", "write_image"]
+
+JPEG_QUALITY = 95
+
+
+def read_image(path: PathLike, *, as_stored: bool = False) -> np.ndarray:
+    """Read a picture as shades of grey, or as it is stored.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A .png or .jpg file. Transparency is dropped.
+    as_stored : bool, default=False
+        Keep colours and integers. Otherwise colours are turned to luminance.
+
+    Returns
+    -------
+    image : ndarray of shape (height, width) or (height, width, 3)
+        float64, from 0 to 255, or to 65535 for a 16-bit picture; as it is stored, uint8 or uint16 of the same range.
+
+    Raises
+    ------
+    TableError
+        When the file is missing, empty or not a picture.
+    """
+    from PIL import Image, ImageOps
+
+    path = Path(path)
+    check_file(path, IMAGES)
+    try:
+        with Image.open(path) as image:
+            upright = ImageOps.exif_transpose(image)
+            if upright.mode.startswith(("I", "F")):
+                return np.asarray(upright, dtype=np.uint16 if as_stored else np.float64)
+            grey = not as_stored or upright.mode in ("1", "L", "LA", "La")
+            return np.asarray(upright.convert("L" if grey else "RGB"), dtype=None if as_stored else np.float64)
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+        raise TableError(f"'{path}' cannot be read as a picture: {one_line(error)}") from error
+
+
+def write_image(path: PathLike, image: np.ndarray) -> None:
+    """Write a picture; a picture of the same name is replaced in one step.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A .png or .jpg file.
+    image : ndarray of shape (height, width) or (height, width, 3)
+        uint8, or uint16 for a grey picture in a .png file.
+
+    Raises
+    ------
+    TableError
+        When the extension is not known, or the file cannot hold `image`.
+    """
+    from PIL import Image
+
+    path = Path(path)
+    check_extension(path, IMAGES)
+    kind = "PNG" if path.suffix.lower() == ".png" else "JPEG"
+    grey = image.ndim == 2
+    if not (grey or (image.ndim == 3 and image.shape[2] == 3)) or image.size == 0:
+        raise TableError(f"image must have shape (height, width) or (height, width, 3), got {image.shape}. Reshape it.")
+    if image.dtype != np.uint8 and not (image.dtype == np.uint16 and grey and kind == "PNG"):
+        raise TableError(
+            f"image must be uint8, or uint16 in shades of grey for a .png file, got {image.dtype} of shape "
+            f"{image.shape} for '{path}'. Scale it to 0…255 and convert it with image.astype(np.uint8)."
+        )
+    settings: dict[str, Any] = {} if kind == "PNG" else {"quality": JPEG_QUALITY}
+    picture = Image.fromarray(np.ascontiguousarray(image))
+    atomic_write(path, lambda handle: picture.save(handle, format=kind, **settings))
+
+
+def read_audio(path: PathLike) -> tuple[np.ndarray, int]:
+    """Read a sound.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A .wav or .flac file. The latter, and rare kinds of the former, need ``pip install "multicause[audio]"``.
+
+    Returns
+    -------
+    samples : ndarray of shape (n_samples,) or (n_samples, n_channels)
+        float64, from -1 to 1.
+    rate : int
+        Samples per second.
+
+    Raises
+    ------
+    TableError
+        When the file is missing, empty or not a sound.
+    """
+    path = Path(path)
+    check_file(path, AUDIO)
+    try:
+        soundfile = need("soundfile", f"'{path}'", "audio")
+    except ImportError:
+        if path.suffix.lower() != ".wav":
+            raise
+        samples, rate = _read_wav(path)
+    else:
+        try:
+            samples, rate = soundfile.read(path, dtype="float64")
+        except soundfile.SoundFileError as error:
+            raise TableError(f"'{path}' cannot be read as a sound: {one_line(error)}") from error
+    if samples.size == 0:
+        raise TableError(f"'{path}' holds no samples.")
+    return samples, int(rate)
+
+
+def write_audio(path: PathLike, samples: np.ndarray, rate: int) -> None:
+    """Write a sound with 16 bits per sample; a sound of the same name is replaced in one step.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A .wav file.
+    samples : ndarray of shape (n_samples,) or (n_samples, n_channels)
+        Values from -1 to 1.
+    rate : int
+        Samples per second.
+
+    Raises
+    ------
+    TableError
+        When the extension is not .wav, or `samples` is no sound.
+    """
+    from scipy.io import wavfile
+
+    path = Path(path)
+    check_extension(path, (".wav",))
+    loudest = float(np.abs(samples).max(initial=0.0))
+    if samples.ndim not in (1, 2) or samples.size == 0 or not loudest <= 1.0:
+        raise TableError(
+            f"samples must have shape (n_samples,) or (n_samples, n_channels) and values from -1 to 1, got shape "
+            f"{samples.shape} and values up to {loudest:.3g} for '{path}'. Divide them by their largest magnitude."
+        )
+    pulses = np.minimum(np.round(samples * 2.0**15), 2**15 - 1).astype(np.int16)
+    atomic_write(path, lambda handle: wavfile.write(handle, rate, pulses))
+
+
+def _read_wav(path: Path) -> tuple[np.ndarray, int]:
+    """A .wav file without soundfile: SciPy returns the integers as they are stored, those of 8 bits unsigned."""
+    from scipy.io import wavfile
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # of chunks that hold no samples
+            rate, stored = wavfile.read(path)
+    except (ValueError, EOFError, OSError, struct.error, TypeError, UnboundLocalError) as error:
+        raise TableError(f"'{path}' cannot be read as a sound: {one_line(error)}") from error
+    if stored.dtype.kind == "f":
+        return stored.astype(np.float64), rate
+    half = 2.0 ** (8 * stored.dtype.itemsize - 1)
+    return (stored - (half if stored.dtype.kind == "u" else 0.0)) / half, rate
