@@ -68,6 +68,8 @@ def test_a_jpeg_is_written_close_to_its_pixels(tmp_path):
     smooth = np.add.outer(np.arange(0, 160, 10), np.arange(0, 80, 10)).astype(np.uint8)
     write_image(tmp_path / "a.jpeg", smooth)
     np.testing.assert_allclose(read_image(tmp_path / "a.jpeg"), smooth, atol=8)
+    write_image(tmp_path / "deep.jpg", smooth.astype(np.uint16) * 256)
+    assert (tmp_path / "deep.jpg").read_bytes() == (tmp_path / "a.jpeg").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_a_jpeg_is_written_close_to_its_pixels(tmp_path):
     [
         ("a.tif", GREY, r"extension '.tif', wanted one of .png, .jpg, .jpeg"),
         ("a.png", GREY / 255.0, "image must be uint8, or uint16 .* got float64 .*astype"),
-        ("a.jpg", DEEP, "image must be uint8, or uint16 in shades of grey for a .png file, got uint16"),
+        ("a.png", np.stack([DEEP] * 3, axis=-1), "or uint16 in shades of grey, got uint16 of shape"),
         ("a.png", GREY[None], r"shape \(height, width\) or \(height, width, 3\), got \(1, 5, 8\)"),
         ("a.png", GREY[:0], r"got \(0, 8\)"),
     ],

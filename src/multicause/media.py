@@ -60,7 +60,7 @@ def write_image(path: PathLike, image: np.ndarray) -> None:
     path : str or path-like
         A .png or .jpg file.
     image : ndarray of shape (height, width) or (height, width, 3)
-        uint8, or uint16 for a grey picture in a .png file.
+        uint8, or uint16 for a grey picture; a .jpg file keeps only the upper eight bits of the latter.
 
     Raises
     ------
@@ -75,11 +75,13 @@ def write_image(path: PathLike, image: np.ndarray) -> None:
     grey = image.ndim == 2
     if not (grey or (image.ndim == 3 and image.shape[2] == 3)) or image.size == 0:
         raise TableError(f"image must have shape (height, width) or (height, width, 3), got {image.shape}. Reshape it.")
-    if image.dtype != np.uint8 and not (image.dtype == np.uint16 and grey and kind == "PNG"):
+    if image.dtype != np.uint8 and not (image.dtype == np.uint16 and grey):
         raise TableError(
-            f"image must be uint8, or uint16 in shades of grey for a .png file, got {image.dtype} of shape "
-            f"{image.shape} for '{path}'. Scale it to 0…255 and convert it with image.astype(np.uint8)."
+            f"image must be uint8, or uint16 in shades of grey, got {image.dtype} of shape {image.shape} for '{path}'. "
+            "Scale it to 0…255 and convert it with image.astype(np.uint8)."
         )
+    if kind == "JPEG" and image.dtype == np.uint16:
+        image = (image >> 8).astype(np.uint8)
     settings: dict[str, Any] = {} if kind == "PNG" else {"quality": JPEG_QUALITY}
     picture = Image.fromarray(np.ascontiguousarray(image))
     atomic_write(path, lambda handle: picture.save(handle, format=kind, **settings))

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multicause.cli.console import print_pairs
-from multicause.cli.parameters import INPUT, OutputFile
+from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, OutputFile, given, refuse_equal
 from multicause.cli.reading import read_data
 
 if TYPE_CHECKING:
     import numpy as np
-
-AT_LEAST_ONE = click.IntRange(min=1)
 
 
 @click.command("fit")
@@ -33,7 +31,7 @@ AT_LEAST_ONE = click.IntRange(min=1)
 @click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy gains less.")
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
 @click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
-@click.option("--seed", "random_state", type=click.IntRange(0, 2**32 - 1), help="Seed of the start.")
+@click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
 @click.option("--report", type=OutputFile(), metavar="FILE.html", help="A page with pictures of the fit.")
@@ -44,7 +42,7 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
     from multicause.persistence import save_model
 
     output = output or Path(f"{data.stem}.multicause.safetensors")
-    _refuse_equal({"DATA": data, "--output": output, "--trace": settings["trace"], "--report": report})
+    refuse_equal({"DATA": data, "--output": output, "--trace": settings["trace"], "--report": report})
     X, names = read_data(data)
     estimator = _estimator(**settings)
     _learn(estimator, X, names)
@@ -60,31 +58,19 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
         ctx.exit(130)
 
 
-def _refuse_equal(paths: dict[str, Path | None]) -> None:
-    """Each file has one purpose: the data must not be overwritten, nor one result by another."""
-    seen: dict[Path, str] = {}
-    for name, path in paths.items():
-        if path is None:
-            continue
-        place = path.resolve()
-        if place in seen:
-            raise click.UsageError(f"{name} and {seen[place]} name the same file, '{path}'. Give each its own.")
-        seen[place] = name
-
-
 def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bool, **settings: Any) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
     from multicause import ETNMF, MCA, LinCA
     from multicause.learning import Annealing
 
-    given = {name: value for name, value in settings.items() if value is not None}
+    chosen = given(settings)
     if exact:
-        given["n_candidates"] = None
+        chosen["n_candidates"] = None
     if allow_negative and model == "etnmf":
-        given["allow_negative"] = True
+        chosen["allow_negative"] = True
     if anneal is not None:
-        given["annealing"] = Annealing(initial=anneal)
-    return {"linca": LinCA, "etnmf": ETNMF, "mca": MCA}[model](verbose=1, **given)
+        chosen["annealing"] = Annealing(initial=anneal)
+    return {"linca": LinCA, "etnmf": ETNMF, "mca": MCA}[model](verbose=1, **chosen)
 
 
 def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:

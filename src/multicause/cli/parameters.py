@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+AT_LEAST_ONE = click.IntRange(min=1)
+SEED = click.IntRange(0, 2**32 - 1)
 INPUT = click.Path(path_type=Path)  # whether the file is there and readable is the reader's to say
 
 
@@ -21,6 +23,13 @@ class OutputFile(click.Path):
             self.fail(f"the folder '{path.parent}' does not exist. Create it first.", param, ctx)
         return path
 
+    def _ending_in(
+        self, known: tuple[str, ...], path: Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        if path.suffix.lower() not in known:
+            self.fail(f"'{path}' must end in one of {', '.join(known)}.", param, ctx)
+        return path
+
 
 class OutputTable(OutputFile):
     """A table to write, in one of the formats that `write_table` knows."""
@@ -28,7 +37,30 @@ class OutputTable(OutputFile):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         from multicause.tables import TABLES
 
-        path = super().convert(value, param, ctx)
-        if path.suffix.lower() not in TABLES:
-            self.fail(f"'{path}' must end in one of {', '.join(TABLES)}.", param, ctx)
-        return path
+        return self._ending_in(TABLES, super().convert(value, param, ctx), param, ctx)
+
+
+class OutputImage(OutputFile):
+    """A picture to write, in one of the formats that `write_image` knows."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from multicause.tables import IMAGES
+
+        return self._ending_in(IMAGES, super().convert(value, param, ctx), param, ctx)
+
+
+def refuse_equal(paths: dict[str, Path | None]) -> None:
+    """Each file has one purpose: the data must not be overwritten, nor one result by another."""
+    seen: dict[Path, str] = {}
+    for name, path in paths.items():
+        if path is None:
+            continue
+        place = path.resolve()
+        if place in seen:
+            raise click.UsageError(f"{name} and {seen[place]} name the same file, '{path}'. Give each its own.")
+        seen[place] = name
+
+
+def given(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were given; what is left out keeps its own default."""
+    return {name: value for name, value in settings.items() if value is not None}
