@@ -1,8 +1,16 @@
 """Settings shared by all tests."""
 
 import matplotlib
+import pytest
 from hypothesis import settings
 
 matplotlib.use("Agg")
 settings.register_profile("multicause", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("multicause")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

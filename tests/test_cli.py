@@ -17,12 +17,7 @@ from multicause.datasets import DatasetNotFound, make_bars
 from multicause.persistence import load_model, save_model
 from multicause.tables import read_table, write_table
 
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty current folder."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+from command_line import call, refused, succeed
 
 
 @pytest.fixture
@@ -35,26 +30,6 @@ def bars(folder):
     model.feature_names_in_ = np.array([f"pixel{d}" for d in range(9)], dtype=object)
     save_model(model, "bars.model")
     return data
-
-
-def call(*arguments):
-    return CliRunner().invoke(main, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments):
-    result = call(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refused(*arguments):
-    """The one line that answers a mistake."""
-    result = call(*arguments)
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("Error: ")
-    return line
 
 
 # Start-up
