@@ -2,7 +2,14 @@
 
 import numpy as np
 
-from multicause.models import BinaryLinear, FieldParams, MaximalCauses, NonnegativeLinear
+from multicause.models import (
+    BinaryLinear,
+    FieldParams,
+    MaximalCauses,
+    NonnegativeLinear,
+    SpikeSlabLinear,
+    SpikeSlabParams,
+)
 
 
 def binary_linear(n_components, n_features, rng):
@@ -30,5 +37,36 @@ def maximal_causes(noise):
     return make
 
 
+def _covariance(size, rng):
+    roots = rng.normal(size=(size, size))
+    return roots @ roots.T / size + 0.1 * np.eye(size)
+
+
+def spike_slab(noise, slab):
+    def make(n_components, n_features, rng):
+        noises = {
+            "isotropic": float(np.exp(rng.uniform(-3.0, 1.0))),
+            "diagonal": np.exp(rng.uniform(-3.0, 1.0, size=n_features)),
+            "full": _covariance(n_features, rng),
+        }
+        slabs = {"diagonal": rng.uniform(0.1, 3.0, size=n_components), "full": _covariance(n_components, rng)}
+        params = SpikeSlabParams(
+            components=rng.normal(size=(n_components, n_features)),
+            activation=rng.uniform(0.02, 0.6, size=n_components),
+            slab_mean=rng.normal(size=n_components),
+            slab_covariance=slabs[slab],
+            noise_variance=noises[noise],
+        )
+        return SpikeSlabLinear(n_components, n_features, noise=noise, slab=slab), params
+
+    return make
+
+
 LINEAR = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}
-MODELS = LINEAR | {"maximal_gaussian": maximal_causes("gaussian"), "maximal_poisson": maximal_causes("poisson")}
+MAXIMAL = {"maximal_gaussian": maximal_causes("gaussian"), "maximal_poisson": maximal_causes("poisson")}
+SPIKE_SLAB = {
+    f"spike_slab_{noise}_{slab}": spike_slab(noise, slab)
+    for noise in ("isotropic", "diagonal", "full")
+    for slab in ("diagonal", "full")
+}
+MODELS = LINEAR | MAXIMAL | SPIKE_SLAB

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from multicause import ETNMF, MCA, LinCA
+from multicause import ETNMF, GSC, MCA, LinCA
 from multicause.datasets import make_bars
 from multicause.learning import Stop
 from multicause.testing import brute_force, check_model
 
 BOTH = pytest.mark.parametrize("estimator", [LinCA, ETNMF])
-ALL = pytest.mark.parametrize("estimator", [LinCA, ETNMF, MCA])
+ALL = pytest.mark.parametrize("estimator", [LinCA, ETNMF, MCA, GSC])
 
 
 def bars(estimator, n_samples=300, size=4, seed=0):
-    drawn = make_bars(n_samples, size, noise=1.0, signed=estimator is LinCA, random_state=seed)
+    drawn = make_bars(n_samples, size, noise=1.0, signed=estimator in (LinCA, GSC), random_state=seed)
     return drawn._replace(X=np.maximum(drawn.X, 0.0) if estimator is ETNMF else drawn.X)
 
 
@@ -274,6 +274,8 @@ BAD_DATA = {
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_get_a_clear_error(estimator, name):
     X, message = BAD_DATA[name]
+    if name == "nan" and estimator is GSC:
+        pytest.skip("missing entries are welcome")
     with pytest.raises(ValueError, match=message):
         estimator(2).fit(X)
 
@@ -385,7 +387,7 @@ def test_importing_multicause_compiles_nothing_and_does_not_load_numba():
 def test_kernels_are_cached_on_disk_under_a_name_that_follows_their_sources(tmp_path):
     code = (
         "from multicause.backends.numba_cpu import load, cache_folder, source_hash; import numpy as np;"
-        "kernel = load('binary_linear'); kernel._exponentiate(np.zeros(3), np.empty(3));"
+        "kernel = load('weighing'); kernel._exponentiate(np.zeros(3), np.empty(3));"
         "print(cache_folder()); print(source_hash()); print(sum(kernel._exponentiate.stats.cache_hits.values()))"
     )
     runs = []

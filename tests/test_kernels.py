@@ -10,12 +10,15 @@ from multicause.backends.numba_cpu import load
 from multicause.backends.numba_cpu.subset_tree import count_subsets, subset_tree
 from multicause.execution import split
 from multicause.models import combine
+from multicause.models.base import HasStrengths
 from multicause.posteriors import ExactPosterior, TruncatedPosterior
 from multicause.posteriors.definition import DefinitionWalk
 from multicause.selection import top_candidates
 from multicause.testing import brute_force
 
-from cases import LINEAR, MODELS
+from cases import LINEAR, MODELS, SPIKE_SLAB
+
+MOST_CAUSES = dict.fromkeys(LINEAR, 12) | dict.fromkeys(SPIKE_SLAB, 6)
 
 
 @st.composite
@@ -39,16 +42,23 @@ def walks(model, params, max_active, singletons, beta):
     return kernel, DefinitionWalk(model, params, max_active, singletons, beta)
 
 
+def strengths(model, params, Y, states):
+    """The causes' strengths given each state, (N, K, H)."""
+    if isinstance(model, HasStrengths):
+        return model.codes(params, Y, states)
+    return np.broadcast_to(states, (len(Y), *states.shape))
+
+
 def assert_statistics_close(actual, wanted, tolerance):
     for name in wanted._fields:
-        scale = max(1.0, np.max(np.abs(getattr(wanted, name))))
+        scale = np.max(np.abs(getattr(wanted, name)), initial=1.0)
         assert_allclose(getattr(actual, name), getattr(wanted, name), rtol=0, atol=tolerance * scale, err_msg=name)
 
 
 @pytest.mark.parametrize("name", MODELS)
 @given(data=st.data(), singletons=st.booleans(), beta=st.sampled_from([1.0, 0.3]), seed=st.integers(0, 10**6))
 def test_kernel_and_definition_equal_brute_force(name, data, singletons, beta, seed):
-    n_components, n_candidates, max_active = data.draw(truncations(12 if name in LINEAR else 8))
+    n_components, n_candidates, max_active = data.draw(truncations(MOST_CAUSES.get(name, 8)))
     model, params, Y, candidates, rng = make_case(name, n_components, n_candidates, seed)
     weights = rng.uniform(0.0, 2.0, size=len(Y))
     oracle = brute_force(
@@ -61,7 +71,7 @@ def test_kernel_and_definition_equal_brute_force(name, data, singletons, beta, s
         free_energies, means = walk.means(evidence, candidates)
         assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
         assert_allclose(means, oracle.mean, rtol=0, atol=1e-10)
-        rebuilt = np.einsum("nk,kd->nd", oracle.q, model.superpose(params, oracle.states))
+        rebuilt = np.einsum("nk,nkd->nd", oracle.q, model.superpose(params, strengths(model, params, Y, oracle.states)))
         assert_allclose(walk.reconstruct(walk.evidence(Y), candidates), rebuilt, rtol=0, atol=1e-9)
         free_energies, statistics = walk.accumulate(walk.evidence(Y), candidates, weights)
         assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
@@ -142,7 +152,7 @@ def test_the_subset_tree_holds_every_small_subset_once_with_parents_first(sizes)
 
 @given(st.lists(st.floats(-800, 0), min_size=1, max_size=40))
 def test_the_fast_exponential_is_exact_to_rounding_and_flushes_small_weights(values):
-    exponentiate = load("binary_linear")._exponentiate
+    exponentiate = load("weighing")._exponentiate
     x = np.array(values)
     result = np.empty_like(x)
     exponentiate(x, result)
@@ -151,11 +161,25 @@ def test_the_fast_exponential_is_exact_to_rounding_and_flushes_small_weights(val
     assert (result[~large] == 0.0).all()
 
 
+@given(st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=40))
+def test_the_fast_logarithm_is_exact_to_rounding(values):
+    x = np.array(values)
+    wanted = np.log(x)
+    load("schur_walk")._take_logs(x)
+    assert_allclose(x, wanted, rtol=1e-15, atol=1e-15)
+
+
+def unit_noise(params):
+    """Noise of variance one, in the shape of the model's."""
+    shape = np.shape(params.noise_variance)
+    return np.eye(shape[0]) if len(shape) == 2 else np.ones(shape)
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_extreme_evidence_gives_finite_expectations(name):
     """Log joints a million apart, and noise so small that all weights but one vanish."""
     model, params, Y, candidates, _ = make_case(name, 8, 4, seed=5)
-    params = params._replace(noise_variance=1e-7)
+    params = params._replace(noise_variance=1e-7 * unit_noise(params))
     walk, _ = walks(model, params, 3, True, 1.0)
     free_energies, means = walk.means(walk.evidence(1e2 * Y), candidates)
     assert np.isfinite(free_energies).all()
@@ -173,3 +197,18 @@ def test_a_posterior_without_kernel_gives_the_same_statistics(name):
         results.append(combine(*parts))
     assert_allclose(results[0].free_energy, results[1].free_energy, rtol=1e-10)
     assert_statistics_close(results[0].statistics, results[1].statistics, 1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name in SPIKE_SLAB if "full_" not in name])
+@given(truncation=truncations(most_causes=6), singletons=st.booleans(), seed=st.integers(0, 10**6))
+def test_with_missing_entries_the_kernel_equals_the_definition_on_the_observed_ones(name, truncation, singletons, seed):
+    n_components, n_candidates, max_active = truncation
+    model, params, Y, candidates, rng = make_case(name, n_components, n_candidates, seed)
+    Y[rng.random(Y.shape) < 0.3] = np.nan
+    weights = rng.uniform(0.0, 2.0, size=len(Y))
+    kernel, definition = walks(model, params, max_active, singletons, 1.0)
+    assert_allclose(kernel.codes(kernel.evidence(Y), candidates), definition.codes(Y, candidates), atol=1e-9)
+    free_energies, statistics = kernel.accumulate(kernel.evidence(Y), candidates, weights)
+    wanted_energies, wanted = definition.accumulate(Y, candidates, weights)
+    assert_allclose(free_energies, wanted_energies, rtol=1e-9, atol=1e-9)
+    assert_statistics_close(statistics, wanted, 1e-9)

@@ -4,13 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multicause.estimators import ETNMF, MCA, MCA3, LinCA, RestrictedMCA
+    from multicause.estimators import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
     from multicause.learning import Annealing, ConditionalCooling, DataClassification
     from multicause.persistence import load_model, save_model
 
 __version__ = "0.1.0"
 __all__ = [
     "ETNMF",
+    "GSC",
     "MCA",
     "MCA3",
     "Annealing",

@@ -1,9 +1,10 @@
 """The public estimators: scikit-learn classes that validate, assemble and delegate."""
 
 from multicause.estimators.etnmf import ETNMF
+from multicause.estimators.gsc import GSC
 from multicause.estimators.linca import LinCA
 from multicause.estimators.mca import MCA
 from multicause.estimators.mca3 import MCA3
 from multicause.estimators.restricted_mca import RestrictedMCA
 
-__all__ = ["ETNMF", "MCA", "MCA3", "LinCA", "RestrictedMCA"]
+__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "RestrictedMCA"]

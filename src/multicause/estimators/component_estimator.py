@@ -88,7 +88,7 @@ class ComponentEstimator(
             _warn_of_offset(moments)
             plan = self._plan()
             model = self._model(n_components, X.shape[1], moments)
-            posterior = self._truncation(n_components).posterior(bool(self.monotone))
+            posterior = self._posterior(n_components, bool(self.monotone))
             em = EM(model, posterior, plan, executor, chunks, moments)
             outcome = self._best_of_restarts(em, X)
         self._keep(outcome, X.dtype)
@@ -241,6 +241,7 @@ class ComponentEstimator(
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self._allows_missing
         return tags
 
     def _best_of_restarts(self, em: EM, X: np.ndarray) -> Outcome:
@@ -299,9 +300,20 @@ class ComponentEstimator(
             type(self).__name__, n_components, self.n_candidates, self.max_active, bool(self.singletons)
         )
 
+    @property
+    def _allows_missing(self) -> bool:
+        """Whether an entry of X may be NaN."""
+        return False
+
+    def _posterior(self, n_components: int, monotone: bool):
+        return self._truncation(n_components).posterior(monotone)
+
     def _validate(self, X, reset: bool) -> np.ndarray:
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset)
-        largest = max(float(X.max()), -float(X.min()))
+        finite = "allow-nan" if self._allows_missing else True
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
+        largest = max(
+            float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0))
+        )
         if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
             raise ValueError(
                 f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "
@@ -329,7 +341,7 @@ class ComponentEstimator(
     def _per_chunk(self, question: str, X: np.ndarray):
         """Ask the posterior `question` of every chunk of X; yields (chunk, answer)."""
         n_components = len(self.components_)
-        posterior = self._truncation(n_components).posterior(False)
+        posterior = self._posterior(n_components, False)
         chunks = split(X, n_components, self.chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:
             prepared = posterior.prepare(self._fitted_model(), self._params())

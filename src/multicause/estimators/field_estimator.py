@@ -1,4 +1,6 @@
-"""Estimators whose model is linear with binary causes: parameters in, parameters out."""
+"""Estimators whose model has generative fields: parameters in, parameters out."""
+
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_array
@@ -6,14 +8,15 @@ from sklearn.utils import check_array
 from multicause.estimators.component_estimator import ComponentEstimator
 from multicause.estimators.initial_values import check_activation, check_components, check_noise_variance
 from multicause.learning import EM, Outcome, Stop
-from multicause.models import BinaryLinear, DataMoments, FieldParams
+from multicause.models import DataMoments, FieldParams
 
-PARAMETERS = FieldParams._fields
 _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: a noiseless fit would otherwise divide by zero
 
 
 class FieldEstimator(ComponentEstimator):
-    """Base of LinCA and ETNMF, which differ in the model they build."""
+    """Base of the estimators with generative fields, which differ in the model they build."""
+
+    _parameters: tuple[str, ...] = FieldParams._fields  # what `fixed` may name
 
     @classmethod
     def from_parameters(cls, *, components, activation, noise_variance, **settings):
@@ -58,15 +61,15 @@ class FieldEstimator(ComponentEstimator):
             settings["noise_floor"] = floor if floor > 0.0 else 1e-12
         return settings
 
-    def _fitted_model(self) -> BinaryLinear:
+    def _fitted_model(self) -> Any:
         return self._model(*self.components_.shape)
 
-    def _initial(self, em: EM, rng: np.random.Generator) -> FieldParams:
+    def _initial(self, em: EM, rng: np.random.Generator) -> Any:
         self._check_fixed()
         drawn = em.model.init_params(em.moments, rng)
         return drawn._replace(**self._given(drawn.components.shape))
 
-    def _warm(self, em: EM) -> FieldParams:
+    def _warm(self, em: EM) -> Any:
         """The last fit's parameters; those held fixed take their given values."""
         self._check_fixed(warm=True)
         shape = (em.model.n_components, em.chunks[0].X.shape[1])
@@ -86,14 +89,14 @@ class FieldEstimator(ComponentEstimator):
         if self.activation_init is not None:
             given["activation"] = check_activation(self.activation_init, shape[0], "activation_init")
         if self.noise_variance_init is not None:
-            given["noise_variance"] = check_noise_variance(self.noise_variance_init, "noise_variance_init")
+            given["noise_variance"] = self._check_noise(self.noise_variance_init, shape[1], "noise_variance_init")
         return given
 
     def _check_fixed(self, warm: bool = False) -> None:
         for name in self.fixed:
-            if name not in PARAMETERS:
+            if name not in self._parameters:
                 raise ValueError(
-                    f"The 'fixed' parameter of {type(self).__name__} must hold names among {PARAMETERS}. "
+                    f"The 'fixed' parameter of {type(self).__name__} must hold names among {self._parameters}. "
                     f"Got {name!r} instead."
                 )
             if not warm and getattr(self, f"{name}_init") is None:
@@ -105,12 +108,15 @@ class FieldEstimator(ComponentEstimator):
     def _check_components(self, components, shape: tuple[int, int], name: str = "components_init") -> np.ndarray:
         return check_components(components, shape, name)
 
-    def _attributes(self, params: FieldParams, dtype) -> dict:
+    def _check_noise(self, noise_variance, n_features: int, name: str):
+        return check_noise_variance(noise_variance, name)
+
+    def _attributes(self, params: Any, dtype) -> dict:
         return {
             "components_": params.components.astype(dtype),
             "activation_": params.activation,
             "noise_variance_": float(params.noise_variance),
         }
 
-    def _params(self) -> FieldParams:
+    def _params(self) -> Any:
         return FieldParams(self.components_.astype(np.float64), self.activation_, self.noise_variance_)

@@ -41,3 +41,34 @@ def refuse_negative(values: np.ndarray, name: str, who: str, way_out: str) -> No
             f"Negative values in data passed to {who}: {name} holds {lowest:.3g} at row {row}, column {column}. "
             f"{way_out}"
         )
+
+
+def check_slab_mean(mean, n_components: int, name: str) -> np.ndarray:
+    mean = np.asarray(mean, dtype=np.float64)
+    if mean.shape not in ((), (n_components,)) or not np.isfinite(mean).all():
+        raise ValueError(
+            f"'{name}' must be one finite number or one per component ({n_components}). Got {mean} instead."
+        )
+    return np.full(n_components, mean) if mean.ndim == 0 else mean.copy()
+
+
+def check_covariance(covariance, size: int, kind: str, name: str):
+    """A covariance in the shape of its kind: "isotropic" a number, "diagonal" (size,), "full" (size, size)."""
+    covariance = np.asarray(covariance, dtype=np.float64)
+    wanted = {"isotropic": ((),), "diagonal": ((), (size,)), "full": ((), (size,), (size, size))}[kind]
+    if covariance.shape not in wanted:
+        raise ValueError(
+            f"'{name}' must have one of the shapes {wanted} where the estimator is told {kind!r}. "
+            f"Got {covariance.shape} instead."
+        )
+    variances = np.diag(covariance) if covariance.ndim == 2 else covariance
+    if not (np.isfinite(covariance).all() and (variances > 0.0).all()):
+        raise ValueError(f"'{name}' must hold positive, finite variances. Got {covariance} instead.")
+    if kind == "isotropic":
+        return float(covariance)
+    if kind == "diagonal":
+        return np.full(size, covariance) if covariance.ndim == 0 else covariance.copy()
+    full = covariance.copy() if covariance.ndim == 2 else np.diag(np.full(size, covariance))
+    if not np.allclose(full, full.T) or np.linalg.eigvalsh(full)[0] <= 0.0:
+        raise ValueError(f"'{name}' must be symmetric and positive definite.")
+    return full

@@ -12,22 +12,22 @@ from multicause.models.base import DataMoments, combine
 
 class _WeightedSum(NamedTuple):
     weight: float
+    observed: np.ndarray  # (D,) weight of the rows in which a feature is observed
     values: np.ndarray  # (D,)
 
 
 def data_moments(executor: InProcess, chunks: Sequence[Chunk]) -> DataMoments:
-    """Two passes, so that a large mean does not swallow a small variance."""
+    """Of the observed entries; in two passes, so that a large mean does not swallow a small variance."""
 
-    def weighted_sum(chunk: Chunk) -> _WeightedSum:
-        weights = chunk.row_weights()
-        return _WeightedSum(float(weights.sum()), weights @ chunk.rows())
+    def sum_of(chunk: Chunk, values: np.ndarray) -> _WeightedSum:
+        weights, seen = chunk.row_weights(), ~np.isnan(values)
+        return _WeightedSum(float(weights.sum()), weights @ seen, weights @ np.where(seen, values, 0.0))
 
-    weight, total = executor.map_reduce(weighted_sum, chunks, combine)
-    mean = total / weight
+    weight, count, total = executor.map_reduce(lambda chunk: sum_of(chunk, chunk.rows()), chunks, combine)
+    mean = total / np.maximum(count, 1e-300)
 
-    def weighted_squares(chunk: Chunk) -> _WeightedSum:
-        weights = chunk.row_weights()
-        return _WeightedSum(0.0, weights @ np.square(chunk.rows() - mean))
+    def squares(chunk: Chunk) -> _WeightedSum:
+        return sum_of(chunk, np.square(chunk.rows() - mean))
 
-    squares = executor.map_reduce(weighted_squares, chunks, combine).values
-    return DataMoments(weight, mean, squares / weight)
+    variance = executor.map_reduce(squares, chunks, combine).values / np.maximum(count, 1e-300)
+    return DataMoments(weight, mean, variance)

@@ -3,6 +3,7 @@
 from multicause.models.base import DataMoments, FieldParams, GenerativeModel, combine
 from multicause.models.binary_linear import BinaryLinear, BinaryLinearStatistics, NonnegativeLinear
 from multicause.models.maximal_causes import MaximalCauses, MaximalCausesStatistics
+from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
 
 __all__ = [
     "BinaryLinear",
@@ -13,5 +14,8 @@ __all__ = [
     "MaximalCauses",
     "MaximalCausesStatistics",
     "NonnegativeLinear",
+    "SpikeSlabLinear",
+    "SpikeSlabParams",
+    "SpikeSlabStatistics",
     "combine",
 ]

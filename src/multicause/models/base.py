@@ -39,6 +39,13 @@ class GenerativeModel(Protocol):
 
 
 @runtime_checkable
+class HasStrengths(Protocol):
+    """A model whose active causes have strengths of their own."""
+
+    def codes(self, params: Params, Y: np.ndarray, states: np.ndarray) -> np.ndarray: ...
+
+
+@runtime_checkable
 class RedrawsUnused(Protocol):
     """A model that replaces causes which no data point uses."""
 

@@ -4,13 +4,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from multicause.models.base import DataMoments, FieldParams
 from multicause.models.bernoulli_prior import log_prior
-from multicause.models.field_model import UNUSED, FieldModel
-
-PROXIMAL = 1e-6  # pull towards the old field, relative to its use: keeps the solve regular and F from falling
+from multicause.models.field_model import FieldModel
+from multicause.models.field_regression import regress_fields
 
 
 class BinaryLinearStatistics(NamedTuple):
@@ -87,13 +85,8 @@ class BinaryLinear(FieldModel):
         return FieldParams(components, self.next_activation(activation, statistics), noise)
 
     def _new_components(self, old: np.ndarray, statistics: BinaryLinearStatistics) -> np.ndarray:
-        """W = (sum <s s^T>)^-1 sum <s> y^T (ET eq. 26), with a vanishing pull towards the old W."""
-        use = np.maximum(np.diag(statistics.ss), UNUSED * statistics.weight)
-        scale = 1.0 / np.sqrt(use)  # rare causes next to common ones must not make the solve ill-conditioned
-        correlation = scale[:, None] * statistics.ss * scale + PROXIMAL * np.eye(self.n_components)
-        target = scale[:, None] * (statistics.sy + PROXIMAL * use[:, None] * old)
-        factor = linalg.cho_factor(correlation, overwrite_a=True, check_finite=False)
-        return scale[:, None] * linalg.cho_solve(factor, target, overwrite_b=True, check_finite=False)
+        """W = (sum <s s^T>)^-1 sum <s> y^T (ET eq. 26)."""
+        return regress_fields(old, statistics.ss, statistics.sy)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from multicause.models.base import DataMoments, FieldParams
+from multicause.models.base import DataMoments, Params
 from multicause.models.bernoulli_prior import new_activation
 
 UNUSED = 1e-12  # a cause that explains less than this share of the data is drawn anew
@@ -41,7 +41,7 @@ class FieldModel:
         """n fields to start from, (n, D)."""
         raise TypeError(f"{type(self).__name__} does not say how to draw its fields: define draw_components.")
 
-    def draw_states(self, params: FieldParams, n_samples: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_states(self, params: Params, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         return (rng.random((n_samples, self.n_components)) < params.activation).astype(float)
 
     def next_activation(self, old: np.ndarray, statistics: Any) -> np.ndarray:
@@ -50,9 +50,7 @@ class FieldModel:
             return old
         return new_activation(old, statistics.s, statistics.weight, self.shared_activation, self.truncated_at)
 
-    def redraw_unused(
-        self, params: FieldParams, statistics: Any, moments: DataMoments, rng: np.random.Generator
-    ) -> FieldParams:
+    def redraw_unused(self, params: Params, statistics: Any, moments: DataMoments, rng: np.random.Generator) -> Params:
         """Draw anew the field of every cause that no data point uses: its old one costs nothing to give up."""
         unused = np.flatnonzero(statistics.s < UNUSED * statistics.weight)
         if "components" in self.fixed or unused.size == 0:
@@ -61,7 +59,7 @@ class FieldModel:
         components[unused] = self.draw_components(moments, rng, unused.size)
         return params._replace(components=components)
 
-    def perturb(self, params: FieldParams, scale: float, rng: np.random.Generator) -> FieldParams:
+    def perturb(self, params: Params, scale: float, rng: np.random.Generator) -> Params:
         """Add N(0, scale^2) to every field entry (ET §4.1)."""
         if "components" in self.fixed:
             return params

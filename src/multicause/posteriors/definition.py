@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from multicause.backends.numba_cpu.subset_tree import subset_tree
-from multicause.models.base import GenerativeModel
+from multicause.models.base import GenerativeModel, HasStrengths
 from multicause.selection.hand_derived import top_candidates
 
 
@@ -57,9 +57,17 @@ class DefinitionWalk:
         free_energies, states, q = self._weigh(Y, candidates)
         return free_energies, np.einsum("nk,nkh->nh", q, states)
 
+    def codes(self, Y: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+        """Posterior means of the causes' strengths; of the causes themselves where they have none."""
+        _, states, q = self._weigh(Y, candidates)
+        return np.einsum("nk,nkh->nh", q, self._strengths(Y, states))
+
     def reconstruct(self, Y: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         _, states, q = self._weigh(Y, candidates)
-        return np.einsum("nk,nkd->nd", q, self.model.superpose(self.params, states))
+        return np.einsum("nk,nkd->nd", q, self.model.superpose(self.params, self._strengths(Y, states)))
+
+    def _strengths(self, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
+        return self.model.codes(self.params, Y, states) if isinstance(self.model, HasStrengths) else states
 
     def accumulate(self, Y: np.ndarray, candidates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Any]:
         free_energies, states, q = self._weigh(Y, candidates)

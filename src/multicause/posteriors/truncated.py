@@ -34,6 +34,8 @@ class Walk(Protocol):
 
     def means(self, evidence: Any, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
 
+    def codes(self, evidence: Any, candidates: np.ndarray) -> np.ndarray: ...  # of models with strengths
+
     def reconstruct(self, evidence: Any, candidates: np.ndarray) -> np.ndarray: ...
 
     def accumulate(self, evidence: Any, candidates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Any]: ...
@@ -97,6 +99,11 @@ class PreparedPosterior:
         """<s>_n of each row, (N, H)."""
         evidence = self.walk.evidence(chunk.rows())
         return self.walk.means(evidence, self._candidates(evidence, chunk))[1]
+
+    def codes(self, chunk: Chunk) -> np.ndarray:
+        """<s*z>_n of each row, (N, H), for a model whose causes have strengths."""
+        evidence = self.walk.evidence(chunk.rows())
+        return self.walk.codes(evidence, self._candidates(evidence, chunk))
 
     def reconstructions(self, chunk: Chunk) -> np.ndarray:
         """Posterior means of the noiseless data of each row, (N, D)."""

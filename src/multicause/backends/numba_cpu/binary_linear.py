@@ -14,15 +14,12 @@ import numpy as np
 from numba import njit
 from scipy.special import logit
 
+from multicause.backends.numba_cpu.lanes import LANES
 from multicause.backends.numba_cpu.selection import top_candidates, upper_bound_scores
 from multicause.backends.numba_cpu.subset_tree import subset_tree
-from multicause.backends.numba_cpu.vector_exp import flushed_exp
+from multicause.backends.numba_cpu.weighing import OFF, weigh_singletons, weigh_states
 from multicause.backends.tiles import tiled_product
 from multicause.models.binary_linear import BinaryLinearStatistics, inverse_norms
-
-LANES = 8
-OFF = -1e300  # the log joint of a state that is not there
-FLOOR = -80.0  # below the exponent that is flushed to 0: keeps 0 * log 0 finite
 
 
 @njit(cache=True, nogil=True)
@@ -76,47 +73,6 @@ def _walk(tree, pairs, remaining, states, largest):
 
 
 @njit(cache=True, nogil=True)
-def _exponentiate(x, weights):
-    """weights <- exp(x): a flat loop of its own, since only then does the compiler vectorise the polynomial."""
-    for i in range(x.size):
-        weights[i] = flushed_exp(x[i])
-
-
-@njit(cache=True, nogil=True)
-def _weigh_states(states, largest, weights, total, energy):
-    """weights <- exp(states - largest); total, energy <- per lane the sums of weight and weight * (x - largest)."""
-    total[:] = 0.0
-    energy[:] = 0.0
-    for row in range(states.shape[0]):
-        for lane in range(LANES):
-            states[row, lane] = max(states[row, lane] - largest[lane], FLOOR)
-    _exponentiate(states.reshape(-1), weights.reshape(-1))
-    for row in range(states.shape[0]):
-        for lane in range(LANES):
-            total[lane] += weights[row, lane]
-            energy[lane] += weights[row, lane] * states[row, lane]
-
-
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
-def _weigh_singletons(rows, largest, weights, total, energy):
-    """The same for the singletons, one row per lane; total and energy gain their sums."""
-    for lane in range(LANES):
-        top = largest[lane]
-        row = rows[lane]
-        for h in range(row.size):
-            row[h] = max(row[h] - top, FLOOR)
-    _exponentiate(rows.reshape(-1), weights.reshape(-1))
-    for lane in range(LANES):
-        row_total = 0.0
-        row_energy = 0.0
-        for h in range(rows.shape[1]):
-            row_total += weights[lane, h]
-            row_energy += weights[lane, h] * rows[lane, h]
-        total[lane] += row_total
-        energy[lane] += row_energy
-
-
-@njit(cache=True, nogil=True)
 def _collect(tree, weights, moments):
     """Backwards: each node's weight is its subtree's; pairs (i <= j) of members gain it where j was added."""
     moments[:] = 0.0
@@ -165,9 +121,9 @@ def expectations(evidence, gram, candidates, tree, singletons, weights, second):
         if singletons:
             _gather_singletons(evidence, candidates, first, rows, largest)
         _walk(tree, pairs, linear, states, largest)
-        _weigh_states(states, largest, state_weights, total, energy)
+        weigh_states(states, largest, state_weights, total, energy)
         if singletons:
-            _weigh_singletons(rows, largest, row_weights, total, energy)
+            weigh_singletons(rows, largest, row_weights, total, energy)
         _collect(tree, state_weights, moments)
         for lane in range(min(LANES, n_rows - first)):
             n = first + lane
@@ -200,9 +156,9 @@ def log_normalisers(evidence, gram, candidates, tree, singletons):
         if singletons:
             _gather_singletons(evidence, candidates, first, rows, largest)
         _walk(tree, pairs, linear, states, largest)
-        _weigh_states(states, largest, state_weights, total, energy)
+        weigh_states(states, largest, state_weights, total, energy)
         if singletons:
-            _weigh_singletons(rows, largest, row_weights, total, energy)
+            weigh_singletons(rows, largest, row_weights, total, energy)
         for lane in range(min(LANES, n_rows - first)):
             log_normaliser[first + lane] = largest[lane] + np.log(total[lane])
             mean_energy[first + lane] = largest[lane] + energy[lane] / total[lane]

@@ -14,7 +14,7 @@ from scipy.special import gammaln, logit
 
 from multicause.backends.numba_cpu.selection import poisson_upper_bound_scores, top_candidates, upper_bound_scores
 from multicause.backends.numba_cpu.subset_tree import subset_tree
-from multicause.backends.numba_cpu.vector_exp import flushed_exp
+from multicause.backends.numba_cpu.vector_math import flushed_exp
 from multicause.backends.tiles import tiled_product
 from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatistics, sharpness
 

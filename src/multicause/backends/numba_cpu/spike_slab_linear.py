@@ -1,0 +1,181 @@
+"""The truncated E-step of spike-and-slab sparse coding, in whitened units, in which the walk takes place."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.special import logit
+
+from multicause.backends.numba_cpu.schur_walk import Moments, Problem, expectations, log_normalisers
+from multicause.backends.numba_cpu.selection import top_candidates
+from multicause.backends.numba_cpu.subset_tree import subset_tree
+from multicause.backends.tiles import tiled_product
+from multicause.models.spike_slab_linear import SpikeSlabStatistics
+
+_NOTHING = np.zeros((0, 0))
+
+
+class Evidence(NamedTuple):
+    """What a chunk's data points contribute, once the matrix product is done."""
+
+    Y: np.ndarray  # (N, D) with 0 for missing entries
+    problem: Problem
+    constant: np.ndarray  # (N,) log p(s=0, y)
+
+
+class Walk:
+    """The truncated E-step of `models.spike_slab_linear` for one set of parameters."""
+
+    def __init__(self, model, params, max_active, singletons, beta):
+        self.model, self.params = model, params
+        self.max_active, self.singletons, self.beta = max_active, singletons, beta
+        slab = params.slab_covariance
+        self.correlated = slab.ndim == 2
+        self.unit = np.sqrt(np.diag(slab) if self.correlated else slab)  # strengths are measured in it
+        self.slab_mean = params.slab_mean / self.unit
+        self.correlation = slab / np.outer(self.unit, self.unit) if self.correlated else _NOTHING
+        self.whiten = Whitening(model.noise_matrix(params))
+        self.fields = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))  # (H, D)
+        self.projection = np.ascontiguousarray(self.whiten.transposed(self.fields).T)  # (D, H)
+        self.gram = self.fields @ self.fields.T
+        self.log_silence = np.log1p(-params.activation).sum()
+
+    def evidence(self, Y):
+        missing = np.isnan(Y)
+        some_missing = bool(missing.any())
+        Y = np.where(missing, 0.0, Y) if some_missing else Y
+        linear = tiled_product(Y, self.projection)
+        shift = self.slab_mean if self.correlated else np.zeros_like(self.slab_mean)
+        if not self.correlated:
+            linear += self.slab_mean
+        diagonal = np.diag(self.gram)[None]
+        observed, partial = _NOTHING, np.zeros(0, dtype=bool)
+        if some_missing:
+            observed, partial = (~missing).astype(np.float64), missing.any(axis=1)
+            diagonal = np.where(partial[:, None], tiled_product(observed, np.square(self.fields).T), diagonal)
+        inverse = 1.0 / (1.0 + diagonal)
+        prior = logit(self.params.activation)
+        offset = prior if self.correlated else prior - 0.5 * self.slab_mean**2
+        constant = prior - 0.5 * self.slab_mean**2 + 0.5 * np.log(inverse)
+        gram = self.gram if self.correlated else self.gram + np.eye(len(self.gram))
+        problem = Problem(
+            linear, shift, self.slab_mean, offset, gram, self.correlation, inverse, constant, self.fields, observed,
+            partial, self.beta,
+        )  # fmt: skip
+        return Evidence(Y, problem, self.log_silence + self.whiten.log_density(Y, missing))
+
+    def subset(self, evidence, rows):
+        problem = evidence.problem
+        if problem.partial.size:
+            problem = problem._replace(
+                inverse=problem.inverse[rows],
+                constant=problem.constant[rows],
+                observed=problem.observed[rows],
+                partial=problem.partial[rows],
+            )
+        problem = problem._replace(linear=problem.linear[rows])
+        return Evidence(evidence.Y[rows], problem, evidence.constant[rows])
+
+    def select(self, evidence, n_candidates):
+        """Log likelihoods of the singletons, without their priors (GSC eq. 25)."""
+        problem = evidence.problem
+        scores = np.square(problem.linear + problem.shift)
+        scores *= 0.5 * problem.inverse
+        scores += problem.constant - logit(self.params.activation)
+        return top_candidates(scores, np.zeros(scores.shape[1]), np.ones(scores.shape[1]), n_candidates)
+
+    def free_energies(self, evidence, candidates):
+        tree = subset_tree(candidates.shape[1], self.max_active)
+        return self._bound(evidence, *log_normalisers(evidence.problem, candidates, tree, self.singletons))
+
+    def means(self, evidence, candidates):
+        free_energies, moments = self._expectations(evidence, candidates, np.zeros(len(candidates)))
+        return free_energies, moments.s
+
+    def codes(self, evidence, candidates):
+        """<s*z>, (N, H)."""
+        return self._expectations(evidence, candidates, np.zeros(len(candidates)))[1].x * self.unit
+
+    def reconstruct(self, evidence, candidates):
+        """Posterior means of sum_h s_h z_h W_h."""
+        return tiled_product(self.codes(evidence, candidates), np.ascontiguousarray(self.params.components))
+
+    def accumulate(self, evidence, candidates, weights):
+        free_energies, moments = self._expectations(evidence, candidates, weights)
+        weight = float(weights.sum())
+        weighted = weights[:, None] * moments.x if (weights != 1.0).any() else moments.x
+        xy = self.unit[:, None] * (weighted.T @ evidence.Y + self.whiten.back(moments.xy))
+        z, zz = np.zeros(0), _NOTHING
+        if self.correlated:
+            z = self.unit * (self.correlation @ moments.t)
+            spread = weight * self.correlation + self.correlation @ _symmetric(moments.tt) @ self.correlation
+            zz = np.outer(self.unit, self.unit) * spread
+        statistics = SpikeSlabStatistics(
+            weight,
+            weights @ moments.s,
+            self.unit * weighted.sum(axis=0),
+            np.outer(self.unit, self.unit) * _symmetric(moments.xx),
+            xy,
+            self._squares(evidence, weights, moments),
+            z,
+            zz,
+        )
+        return free_energies, statistics
+
+    def _squares(self, evidence, weights, moments):
+        """sum_n w_n <y y^T>, as much of it as the noise's shape needs."""
+        Y, noise = evidence.Y, self.model.noise
+        if noise == "full":
+            return (weights[:, None] * Y).T @ Y
+        filled = self.whiten.back(self.whiten.back(moments.yy))
+        if noise == "diagonal":
+            return weights @ np.square(Y) + filled
+        return np.asarray(weights @ np.einsum("nd,nd->n", Y, Y) + filled.sum())
+
+    def _expectations(self, evidence, candidates, weights):
+        n_rows, (H, D) = len(candidates), self.fields.shape
+        n_correlated = H if self.correlated else 0
+        moments = Moments(
+            np.empty((n_rows, H)), np.empty((n_rows, H)), np.zeros((H, H)), np.zeros(n_correlated),
+            np.zeros((n_correlated, n_correlated)), np.zeros((H, D)), np.zeros(D),
+        )  # fmt: skip
+        tree = subset_tree(candidates.shape[1], self.max_active)
+        log_normaliser, energy = expectations(evidence.problem, candidates, tree, self.singletons, weights, moments)
+        return self._bound(evidence, log_normaliser, energy), moments
+
+    def _bound(self, evidence, log_normaliser, energy):
+        """F_n = <log p>_q + H(q), where q is proportional to p^beta and `energy` is beta <log p - constant>_q."""
+        return evidence.constant + log_normaliser + (1.0 - self.beta) / self.beta * energy
+
+
+class Whitening:
+    """Y -> Y R with R R^T = Sigma^-1, for Sigma given as (D,) variances or as a (D, D) matrix."""
+
+    def __init__(self, noise):
+        self.diagonal = noise.ndim == 1
+        self.factor = np.sqrt(noise) if self.diagonal else linalg.cholesky(noise, lower=True)
+        self.log_scale = np.log(self.factor if self.diagonal else np.diag(self.factor)) + 0.5 * np.log(2.0 * np.pi)
+        if not self.diagonal:
+            self.R = np.ascontiguousarray(linalg.solve_triangular(self.factor, np.eye(len(noise)), lower=True).T)
+
+    def __call__(self, Y):
+        return Y / self.factor if self.diagonal else tiled_product(Y, self.R)
+
+    def transposed(self, Y):
+        """Y R^T."""
+        return Y / self.factor if self.diagonal else Y @ self.R.T
+
+    def back(self, Y):
+        """Y R^-1, for missing entries, whose noise must be independent."""
+        return Y * self.factor if self.diagonal else Y
+
+    def log_density(self, Y, missing):
+        """log N(y; 0, Sigma) of the entries that are there; missing ones are 0 in Y."""
+        white = self(Y)
+        left_out = (missing * self.log_scale).sum(axis=1)
+        return left_out - self.log_scale.sum() - 0.5 * np.einsum("nd,nd->n", white, white)
+
+
+def _symmetric(upper):
+    """A matrix from its upper triangle."""
+    return upper + np.triu(upper, 1).T

@@ -1,0 +1,142 @@
+"""The factored posterior of spike-and-slab sparse coding: every cause on its own, the usual rival of truncation."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from scipy.special import logit
+
+from multicause.backends import numba_cpu
+from multicause.backends.tiles import tiled_product
+from multicause.execution.chunks import Chunk
+from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
+from multicause.posteriors.truncated import EStep
+
+
+@dataclass(frozen=True)
+class FactoredPosterior:
+    """q(s, z) = prod_h q(s_h, z_h), by coordinate ascent of the evidence lower bound.
+
+    Parameters
+    ----------
+    n_sweeps : int
+        Updates of every cause in an E-step, which goes on where the last one ended.
+    most_sweeps : int
+        Updates at most for data of which nothing is remembered.
+    tol : float
+        Smallest change of a code, in units of its slab, that asks for one more sweep.
+    """
+
+    n_sweeps: int = 10
+    most_sweeps: int = 200
+    tol: float = 1e-6
+
+    max_active: ClassVar[int] = 0  # nothing is truncated
+
+    def prepare(self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0) -> "PreparedFactored":
+        """Everything that all chunks of one iteration share."""
+        return PreparedFactored(self, model, params)
+
+
+class Codes(NamedTuple):
+    """The factors of each row, in units of the slab."""
+
+    bound: np.ndarray  # (N,) F_n
+    probability: np.ndarray  # (N, H) lambda
+    mean: np.ndarray  # (N, H) m
+    variance: np.ndarray  # (1 or N, H) v
+
+
+class PreparedFactored:
+    """A factored posterior at given parameters: the task that each chunk carries out."""
+
+    def __init__(self, posterior: FactoredPosterior, model: SpikeSlabLinear, params: SpikeSlabParams):
+        self.posterior, self.model, self.params = posterior, model, params
+        self.unit = np.sqrt(params.slab_covariance)
+        whitening: Any = numba_cpu.load("spike_slab_linear").Whitening
+        self.whiten = whitening(model.noise_matrix(params))
+        self.fields = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))
+
+    def statistics(self, chunk: Chunk) -> EStep:
+        """The E-step of a chunk, which remembers its factors for the next iteration."""
+        weights, Y = chunk.row_weights(), chunk.rows()
+        codes = self._ascend(chunk, Y)
+        x = codes.probability * codes.mean
+        weighted = weights[:, None] * x
+        own = codes.probability * (codes.variance + codes.mean**2) - x**2  # what a cause's own variance adds
+        xx = weighted.T @ x
+        np.fill_diagonal(xx, np.diag(xx) + weights @ own)
+        missing = np.isnan(Y)
+        rebuilt = (x * self.unit) @ self.params.components
+        filled = np.where(missing, rebuilt, Y)
+        xy = self.unit[:, None] * (weighted.T @ filled)
+        spread = np.zeros_like(filled)
+        if missing.any():  # a missing entry varies with the causes and with the noise
+            noise = self.model.noise_matrix(self.params)
+            field_squares = np.square(self.unit[:, None] * self.params.components)
+            xy += (
+                self.unit[:, None]
+                * ((weights[:, None] * own).T @ missing)
+                * (self.unit[:, None] * self.params.components)
+            )
+            spread = missing * (own @ field_squares + noise)
+        if self.model.noise == "full":
+            yy = (weights[:, None] * filled).T @ filled
+        else:
+            per_feature = weights @ (np.square(filled) + spread)
+            yy = per_feature if self.model.noise == "diagonal" else np.asarray(per_feature.sum())
+        statistics = SpikeSlabStatistics(
+            float(weights.sum()),
+            weights @ codes.probability,
+            self.unit * weighted.sum(axis=0),
+            np.outer(self.unit, self.unit) * xx,
+            xy,
+            yy,
+            np.zeros(0),
+            np.zeros((0, 0)),
+        )
+        return EStep(float(codes.bound @ weights), statistics)
+
+    def free_energies(self, chunk: Chunk) -> np.ndarray:
+        """The evidence lower bound of each row."""
+        return self._ascend(chunk, chunk.rows()).bound
+
+    def means(self, chunk: Chunk) -> np.ndarray:
+        """<s>_n of each row, (N, H)."""
+        return self._ascend(chunk, chunk.rows()).probability
+
+    def codes(self, chunk: Chunk) -> np.ndarray:
+        """<s*z>_n of each row, (N, H)."""
+        codes = self._ascend(chunk, chunk.rows())
+        return codes.probability * codes.mean * self.unit
+
+    def reconstructions(self, chunk: Chunk) -> np.ndarray:
+        """Posterior means of the noiseless data of each row, (N, D)."""
+        return tiled_product(self.codes(chunk), np.ascontiguousarray(self.params.components))
+
+    def _ascend(self, chunk: Chunk, Y: np.ndarray) -> Codes:
+        missing = np.isnan(Y)
+        observed = (~missing).astype(float) if missing.any() else np.zeros((0, 0))
+        white = np.ascontiguousarray(self.whiten(np.where(missing, 0.0, Y)))
+        probability, mean = self._start(chunk, len(Y))
+        remembered = "factors" in chunk.memory
+        n_sweeps = self.posterior.n_sweeps if remembered else self.posterior.most_sweeps
+        log_odds = logit(self.params.activation)
+        gain = numba_cpu.load("factored_spike_slab").ascend(
+            white, observed, self.fields, self.params.slab_mean / self.unit, log_odds, probability, mean, n_sweeps,
+            self.posterior.tol,
+        )  # fmt: skip
+        chunk.memory["factors"] = (probability, mean * self.unit)
+        silence = np.log1p(-self.params.activation).sum() + self.whiten.log_density(np.where(missing, 0.0, Y), missing)
+        squares = np.square(self.fields)
+        size = observed @ squares.T if len(observed) else squares.sum(axis=1)[None]
+        return Codes(silence + gain, probability, mean, 1.0 / (1.0 + size))
+
+    def _start(self, chunk: Chunk, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
+        """Where the last E-step ended, or with every cause as likely as before the data."""
+        if "factors" in chunk.memory:
+            probability, mean = chunk.memory["factors"]
+            return probability.copy(), mean / self.unit
+        shape = (n_rows, len(self.unit))
+        prior_mean = np.broadcast_to(self.params.slab_mean / self.unit, shape).copy()
+        return np.broadcast_to(self.params.activation, shape).copy(), prior_mean
