@@ -3,7 +3,7 @@
 import click
 
 from multicause import __version__
-from multicause.cli import bench, demo, doctor, fit, reproduce, sample, score, transform
+from multicause.cli import bench, demo, denoise, doctor, fit, inpaint, reproduce, sample, score, separate, transform
 from multicause.cli.errors import OneLineErrors
 
 __all__ = ["main"]
@@ -19,5 +19,5 @@ def main(debug: bool) -> None:
     """
 
 
-for _module in (demo, fit, transform, score, sample, reproduce, bench, doctor):
+for _module in (demo, fit, transform, score, sample, denoise, inpaint, separate, reproduce, bench, doctor):
     main.add_command(_module.command)

@@ -1,0 +1,51 @@
+"""`multicause separate`: the sources of a recording with several channels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, given
+
+LOUDEST = 0.95  # of what a sound file can hold
+
+
+@click.command("separate")
+@click.argument("mixture", type=INPUT)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Folder to write to. [default: MIXTURE's name, -sources]",
+)
+@click.option("-n", "--sources", "n_sources", type=AT_LEAST_ONE, help="Number of sources. [default: channels]")
+@click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="Most EM iterations.")
+@click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
+@click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
+@click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+def command(mixture: Path, output: Path | None, **settings: Any) -> None:
+    """Take the recording MIXTURE apart, a .wav or .flac file with two channels or more.
+
+    Writes source1.wav, source2.wav, ..., from the loudest on, each at full volume, and mixing.csv: what sources of unit
+    variance add to each channel.
+    """
+    from multicause.media import read_audio, write_audio
+    from multicause.tables import TableError, write_table
+    from multicause.tasks import separate_sources
+
+    samples, rate = read_audio(mixture)
+    if samples.ndim == 1:
+        raise TableError(
+            f"'{mixture}' has one channel, and one alone cannot be taken apart. Give a recording with several."
+        )
+    result = separate_sources(samples, verbose=1, **given(settings))
+    output = output or Path(f"{mixture.stem}-sources")
+    output.mkdir(parents=True, exist_ok=True)
+    names = [f"source{h}" for h in range(1, result.sources.shape[1] + 1)]
+    for name, source in zip(names, result.sources.T, strict=True):
+        loudness = abs(source).max()
+        write_audio(output / f"{name}.wav", source * (LOUDEST / loudness if loudness > 0.0 else 0.0), rate)
+    write_table(output / "mixing.csv", result.mixing, names)
+    click.echo(f"{len(names)} sources of {samples.shape[1]} channels written to {output}")

@@ -1,0 +1,14 @@
+"""What people do with the models: clean pictures, fill gaps in them, take mixtures apart."""
+
+from multicause.tasks.denoising import DenoisedImage, denoise_image
+from multicause.tasks.inpainting import InpaintedImage, inpaint_image
+from multicause.tasks.separation import SeparatedSources, separate_sources
+
+__all__ = [
+    "DenoisedImage",
+    "InpaintedImage",
+    "SeparatedSources",
+    "denoise_image",
+    "inpaint_image",
+    "separate_sources",
+]

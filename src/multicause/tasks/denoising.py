@@ -1,0 +1,96 @@
+"""Images without their noise."""
+
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
+from multicause.tasks.patches import Merge, Patches, with_progress
+
+SETTINGS = {"max_iter": 40, "tol": 0.0}
+
+
+class DenoisedImage(NamedTuple):
+    """What `denoise_image` returns.
+
+    Attributes
+    ----------
+    image : ndarray of the shape and type of the noisy image
+        The image without its noise.
+    noise_level : float
+        Standard deviation of the noise, as it was learned.
+    estimator : GSC
+        The fitted model of the patches.
+    """
+
+    image: np.ndarray
+    noise_level: float
+    estimator: Any
+
+
+def denoise_image(
+    image: ArrayLike,
+    *,
+    patch_size: int = 8,
+    n_components: int | None = None,
+    subtract_mean: bool = True,
+    weights: Literal["uniform", "sparsity"] = "uniform",
+    max_patches: int = 100_000,
+    value_range: tuple[float, float] | None = None,
+    random_state=None,
+    verbose: int = 0,
+    **settings: Any,
+) -> DenoisedImage:
+    """Take Gaussian noise of unknown strength out of an image (GSC, Section 5.5).
+
+    Spike-and-slab sparse coding learns from the noisy image itself what its patches are made of, and how strong the
+    noise is. Each pixel of the result is the mean, over all overlapping patches that cover it, of the posterior mean:
+
+        x̂ = Σ_n w_n ⟨W(s⊙z)⟩_n / Σ_n w_n
+
+    Parameters
+    ----------
+    image : array-like of shape (height, width) or (height, width, 3)
+        Shades of grey or colours, integers or floating-point numbers of any range.
+    patch_size : int, default=8
+        Side length of a patch.
+    n_components : int or None, default=None
+        Number of causes that patches are made of. None takes 256, fewer for an image of less than 1024 patches.
+    subtract_mean : bool, default=True
+        Take the mean of each colour off each patch before the model sees it, and put it back in the end.
+    weights : {"uniform", "sparsity"}, default="uniform"
+        Weights w_n of the merge: all alike, or 1 / (1 + the expected number of active causes).
+    max_patches : int, default=100_000
+        Most patches that the model learns from, drawn at random; it bounds time and memory. All are denoised.
+    value_range : tuple of two floats or None, default=None
+        Range that the result is clipped to. None takes that of the type for integers, and does not clip floating-point
+        numbers.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the model's start and of the choice of patches.
+    verbose : int, default=0
+        1 shows progress on a terminal.
+    **settings : dict
+        Further constructor arguments of `GSC`, such as `n_candidates`, `max_active`, `max_iter`, `n_jobs`.
+
+    Returns
+    -------
+    DenoisedImage
+        The image, the learned noise level, and the fitted model.
+    """
+    if weights not in ("uniform", "sparsity"):
+        raise ValueError(f"weights must be 'uniform' or 'sparsity', got {weights!r}. Start with 'uniform'.")
+    pixels = as_image(image)
+    check_patch_size(pixels, patch_size)
+    check_value_range(value_range)
+    check_known_pixels(pixels)
+    patches = Patches(pixels, patch_size)
+    model = PatchModel(pixels.shape[2], subtract_mean)
+    settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
+    model.fit(patches, np.arange(len(patches)), max_patches, random_state, **settings)
+    merge = Merge(pixels.shape, patch_size)
+    for rows in with_progress(patches.bands(), "Denoising", verbose):
+        X = patches.band(rows)
+        sparsity = 1.0 / (1.0 + model.n_active(X)) if weights == "sparsity" else np.ones(len(X))
+        merge.add(rows, model.reconstruct(X), sparsity)
+    return DenoisedImage(like(image, merge.mean(), value_range), model.noise_level(), model.estimator)

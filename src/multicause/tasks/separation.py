@@ -1,0 +1,124 @@
+"""Mixtures taken apart."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from multicause import GSC
+from multicause.tasks.patches import some_of
+
+
+class SeparatedSources(NamedTuple):
+    """What `separate_sources` returns: X ≈ sources @ mixing.T + mean.
+
+    Attributes
+    ----------
+    sources : ndarray of shape (n_samples, n_sources)
+        The sources, with a variance of one each.
+    mixing : ndarray of shape (n_channels, n_sources)
+        What a unit of each source adds to each channel.
+    mean : ndarray of shape (n_channels,)
+        The mean of each channel.
+    estimator : GSC
+        The fitted model of the centred mixtures.
+    """
+
+    sources: np.ndarray
+    mixing: np.ndarray
+    mean: np.ndarray
+    estimator: Any
+
+
+def separate_sources(
+    X: ArrayLike,
+    n_sources: int | None = None,
+    *,
+    max_samples: int = 200_000,
+    random_state=None,
+    verbose: int = 0,
+    **settings: Any,
+) -> SeparatedSources:
+    """Find the independent sources of mixtures, and how they are mixed (GSC, Section 5.3).
+
+    Spike-and-slab sparse coding learns the mixing matrix and the noise; the sources are its posterior means ⟨s⊙z⟩.
+    Their order, scale and sign, which mixtures do not tell, follow a rule: each source has a variance of one; the
+    source that contributes the largest variance to all channels together comes first; and the mixing coefficient of
+    largest magnitude of each source is positive.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_channels)
+        The mixtures, such as what several microphones recorded.
+    n_sources : int or None, default=None
+        Number of sources; None takes the number of channels.
+    max_samples : int, default=200_000
+        Most samples that the model learns from, drawn at random; all are taken apart.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the model's start and of the choice of samples.
+    verbose : int, default=0
+        1 shows progress on a terminal.
+    **settings : dict
+        Further constructor arguments of `GSC`, such as `n_init`, `n_candidates`, `max_iter`, `noise`.
+
+    Returns
+    -------
+    SeparatedSources
+        Sources, mixing matrix, mean, and the fitted model.
+    """
+    mixtures = _check_mixtures(X)
+    n_sources = mixtures.shape[1] if n_sources is None else n_sources
+    if n_sources < 1:
+        raise ValueError(f"n_sources must be at least 1, got {n_sources}. Leave it out for as many as channels.")
+    if max_samples <= mixtures.shape[1]:
+        raise ValueError(
+            f"max_samples must be more than the {mixtures.shape[1]} channels, got {max_samples}. "
+            "A hundred thousand serve most recordings."
+        )
+    mean = mixtures.mean(axis=0)
+    centred = mixtures - mean
+    random_state = check_random_state(random_state)
+    estimator = GSC(n_sources, random_state=random_state, verbose=verbose, **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # stop_ of the model says why the fit ended
+        estimator.fit(some_of(centred, max_samples, random_state))
+    sources, mixing = _by_rule(estimator.transform(centred), estimator.components_.T)
+    return SeparatedSources(sources, mixing, mean, estimator)
+
+
+def _check_mixtures(X: ArrayLike) -> np.ndarray:
+    mixtures = np.asarray(X, dtype=np.float64)
+    if mixtures.ndim != 2 or mixtures.shape[1] < 2:
+        raise ValueError(
+            f"X must have shape (n_samples, n_channels) with at least two channels, got {mixtures.shape}. "
+            "One channel alone cannot be taken apart: record the sources with several microphones."
+        )
+    if len(mixtures) <= mixtures.shape[1]:
+        raise ValueError(
+            f"X must have more samples than channels, got {len(mixtures)} samples of {mixtures.shape[1]} channels. "
+            "Is it transposed? Give X.T."
+        )
+    if not np.isfinite(mixtures).all():
+        row, column = np.argwhere(~np.isfinite(mixtures))[0]
+        raise ValueError(
+            f"X must be finite, but holds {mixtures[row, column]} in sample {row} of channel {column}. "
+            "Leave such samples out."
+        )
+    silent = np.flatnonzero(np.ptp(mixtures, axis=0) == 0.0)
+    if silent.size:
+        raise ValueError(f"Channel {silent[0]} of X is constant: there is nothing to learn from it. Leave it out.")
+    return mixtures
+
+
+def _by_rule(sources: np.ndarray, mixing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sources and mixing matrix in the order, scale and sign that the rule fixes."""
+    scale = sources.std(axis=0)
+    scale[scale == 0.0] = 1.0  # a source that is never heard stays silent
+    largest = mixing[np.abs(mixing).argmax(axis=0), np.arange(mixing.shape[1])]
+    scale *= np.where(largest < 0.0, -1.0, 1.0)
+    sources, mixing = sources / scale, mixing * scale
+    order = np.argsort(-(sources.var(axis=0) * (mixing**2).sum(axis=0)), kind="stable")
+    return sources[:, order], mixing[:, order]
