@@ -11,6 +11,9 @@ from sklearn.utils import check_random_state
 from multicause import GSC
 from multicause.tasks.patches import some_of
 
+SETTINGS = {"n_init": 3}
+NEGLIGIBLE = 1e-12  # variance of a direction, relative to the largest, below which channels only repeat each other
+
 
 class SeparatedSources(NamedTuple):
     """What `separate_sources` returns: X ≈ sources @ mixing.T + mean.
@@ -24,7 +27,7 @@ class SeparatedSources(NamedTuple):
     mean : ndarray of shape (n_channels,)
         The mean of each channel.
     estimator : GSC
-        The fitted model of the centred mixtures.
+        The fitted model of the whitened mixtures.
     """
 
     sources: np.ndarray
@@ -44,10 +47,13 @@ def separate_sources(
 ) -> SeparatedSources:
     """Find the independent sources of mixtures, and how they are mixed (GSC, Section 5.3).
 
-    Spike-and-slab sparse coding learns the mixing matrix and the noise; the sources are its posterior means ⟨s⊙z⟩.
-    Their order, scale and sign, which mixtures do not tell, follow a rule: each source has a variance of one; the
-    source that contributes the largest variance to all channels together comes first; and the mixing coefficient of
-    largest magnitude of each source is positive.
+    The mixtures are whitened, and spike-and-slab sparse coding learns from them what each source adds to each channel.
+    The sources are then the mixtures times the pseudo-inverse of the mixing matrix; where there are more sources than
+    channels, which no matrix can undo, they are the model's posterior means ⟨s⊙z⟩.
+
+    Order, scale and sign of the sources, which mixtures do not tell, follow a rule: each source has a variance of one;
+    the source that contributes the largest variance to all channels together comes first; and the mixing coefficient
+    of largest magnitude of each source is positive.
 
     Parameters
     ----------
@@ -62,7 +68,7 @@ def separate_sources(
     verbose : int, default=0
         1 shows progress on a terminal.
     **settings : dict
-        Further constructor arguments of `GSC`, such as `n_init`, `n_candidates`, `max_iter`, `noise`.
+        Further constructor arguments of `GSC`, such as `max_iter`, `n_candidates`, or `n_init`, which is 3 here.
 
     Returns
     -------
@@ -79,14 +85,26 @@ def separate_sources(
             "A hundred thousand serve most recordings."
         )
     mean = mixtures.mean(axis=0)
-    centred = mixtures - mean
+    whiten, colour = _whitening(mixtures - mean, n_sources)
+    white = (mixtures - mean) @ whiten
     random_state = check_random_state(random_state)
-    estimator = GSC(n_sources, random_state=random_state, verbose=verbose, **settings)
+    estimator = GSC(n_sources, random_state=random_state, verbose=verbose, **{**SETTINGS, **settings})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stop_ of the model says why the fit ended
-        estimator.fit(some_of(centred, max_samples, random_state))
-    sources, mixing = _by_rule(estimator.transform(centred), estimator.components_.T)
-    return SeparatedSources(sources, mixing, mean, estimator)
+        estimator.fit(some_of(white, max_samples, random_state))
+    W = estimator.components_
+    sources = white @ np.linalg.pinv(W) if n_sources <= white.shape[1] else estimator.transform(white)
+    return SeparatedSources(*_by_rule(sources, (W @ colour).T), mean, estimator)
+
+
+def _whitening(centred: np.ndarray, n_sources: int) -> tuple[np.ndarray, np.ndarray]:
+    """The matrix that makes mixtures uncorrelated and of variance one, of n_sources dimensions at most; and back."""
+    loudness = centred.std(axis=0)  # of each channel: what differs by orders of magnitude must not look negligible
+    scaled = centred / loudness
+    variance, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
+    kept = np.flatnonzero(variance > NEGLIGIBLE * variance[-1])[-n_sources:]
+    spread = np.sqrt(variance[kept])
+    return directions[:, kept] / (loudness[:, None] * spread), spread[:, None] * directions[:, kept].T * loudness
 
 
 def _check_mixtures(X: ArrayLike) -> np.ndarray:
