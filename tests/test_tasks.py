@@ -72,13 +72,20 @@ def test_denoising_comes_closer_to_the_clean_image_and_learns_the_noise(clean, n
 
 
 @pytest.mark.parametrize(
-    "change", [{"subtract_mean": False, "max_iter": 40}, {"weights": "sparsity"}, {"max_patches": 600}]
+    "change", [{"subtract_mean": False, "max_iter": 40}, {"weights": "sparsity"}, {"max_patches": 600}, {"n_passes": 1}]
 )
 def test_denoising_works_in_each_of_its_ways(clean, noisy, denoised, change):
     result = denoise_image(noisy, **{**QUICK, **change})
     assert psnr(result.image, clean) > psnr(noisy, clean) + 3.0
     assert result.noise_level == pytest.approx(NOISE, rel=0.2)
     assert not np.array_equal(result.image, denoised.image)
+
+
+def test_a_second_pass_takes_the_noise_out_of_the_means_of_patches():
+    flat = np.full((40, 40), 100.0)
+    noisy = flat + NOISE * np.random.default_rng(1000).normal(size=flat.shape)
+    once, twice = (denoise_image(noisy, n_passes=n_passes, **QUICK).image for n_passes in (1, 2))
+    assert psnr(twice, flat) > psnr(once, flat) + 1.0
 
 
 def test_denoising_follows_its_seed_and_not_the_size_of_its_bands(noisy, denoised, monkeypatch):
@@ -245,6 +252,7 @@ HALF = FINE > 0.0
         (lambda: denoise_image(np.full((12, 14), 7)), "Every pixel of image is 7: there is nothing to learn"),
         (lambda: denoise_image(np.where(HALF, np.nan, FINE)), "must be finite, but .* Mark missing pixels in the mask"),
         (lambda: denoise_image(FINE, weights="best"), "weights must be 'uniform' or 'sparsity', got 'best'"),
+        (lambda: denoise_image(FINE, n_passes=0), "n_passes must be at least 1, got 0"),
         (lambda: denoise_image(FINE, max_patches=1), "max_patches must be at least 2, got 1"),
         (lambda: denoise_image(FINE, value_range=(1.0, 0.0)), r"value_range must be .* got \(1.0, 0.0\)"),
         (lambda: inpaint_image(FINE, HALF[:5]), r"mask must be an array of bool of shape \(12, 14\).*\(5, 14\)"),

@@ -36,6 +36,7 @@ def denoise_image(
     n_components: int | None = None,
     subtract_mean: bool = True,
     weights: Literal["uniform", "sparsity"] = "uniform",
+    n_passes: int = 2,
     max_patches: int = 100_000,
     value_range: tuple[float, float] | None = None,
     random_state=None,
@@ -61,6 +62,9 @@ def denoise_image(
         Take the mean of each colour off each patch before the model sees it, and put it back in the end.
     weights : {"uniform", "sparsity"}, default="uniform"
         Weights w_n of the merge: all alike, or 1 / (1 + the expected number of active causes).
+    n_passes : int, default=2
+        How often the image is merged. The means that are taken off are noisy in the first pass; in the next, they are
+        those of the image that the last one left. Without `subtract_mean` one pass is all.
     max_patches : int, default=100_000
         Most patches that the model learns from, drawn at random; it bounds time and memory. All are denoised.
     value_range : tuple of two floats or None, default=None
@@ -80,6 +84,8 @@ def denoise_image(
     """
     if weights not in ("uniform", "sparsity"):
         raise ValueError(f"weights must be 'uniform' or 'sparsity', got {weights!r}. Start with 'uniform'.")
+    if n_passes < 1:
+        raise ValueError(f"n_passes must be at least 1, got {n_passes}. Two serve most images.")
     pixels = as_image(image)
     check_patch_size(pixels, patch_size)
     check_value_range(value_range)
@@ -88,9 +94,21 @@ def denoise_image(
     model = PatchModel(pixels.shape[2], subtract_mean)
     settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
     model.fit(patches, np.arange(len(patches)), max_patches, random_state, **settings)
+    clean = _merged(model, pixels, None, patch_size, weights, verbose)
+    for _ in range(n_passes - 1 if subtract_mean else 0):
+        clean = _merged(model, pixels, clean, patch_size, weights, verbose)
+    return DenoisedImage(like(image, clean, value_range), model.noise_level(), model.estimator)
+
+
+def _merged(
+    model: PatchModel, pixels: np.ndarray, guess: np.ndarray | None, patch_size: int, weights: str, verbose: int
+) -> np.ndarray:
+    """The image merged from denoised patches, whose means are taken from the guess, where there is one."""
+    noisy = Patches(pixels, patch_size)
+    guessed = None if guess is None else Patches(guess, patch_size)
     merge = Merge(pixels.shape, patch_size)
-    for rows in with_progress(patches.bands(), "Denoising", verbose):
-        X = patches.band(rows)
-        sparsity = 1.0 / (1.0 + model.n_active(X)) if weights == "sparsity" else np.ones(len(X))
-        merge.add(rows, model.reconstruct(X), sparsity)
-    return DenoisedImage(like(image, merge.mean(), value_range), model.noise_level(), model.estimator)
+    for rows in with_progress(noisy.bands(), "Denoising", verbose):
+        patches = noisy.band(rows), None if guessed is None else guessed.band(rows)
+        sparsity = 1.0 / (1.0 + model.n_active(*patches)) if weights == "sparsity" else np.ones(len(patches[0]))
+        merge.add(rows, model.reconstruct(*patches), sparsity)
+    return merge.mean()

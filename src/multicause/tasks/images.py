@@ -84,14 +84,14 @@ class PatchModel:
             warnings.simplefilter("ignore", ConvergenceWarning)  # the number of iterations is a budget here
             self.estimator.fit(X)
 
-    def reconstruct(self, X: np.ndarray) -> np.ndarray:
-        """Patches without noise and without gaps."""
-        rest, mean = self._split(X)
+    def reconstruct(self, X: np.ndarray, guess: np.ndarray | None = None) -> np.ndarray:
+        """Patches without noise and without gaps; their means are those of the guess, where there is one."""
+        rest, mean = self._split(X, guess)
         return self._joined(self.estimator.reconstruct(rest), mean)
 
-    def n_active(self, X: np.ndarray) -> np.ndarray:
+    def n_active(self, X: np.ndarray, guess: np.ndarray | None = None) -> np.ndarray:
         """How many causes each patch is made of, on average over the posterior."""
-        return self.estimator.predict_proba(self._split(X)[0]).sum(axis=1)
+        return self.estimator.predict_proba(self._split(X, guess)[0]).sum(axis=1)
 
     def noise_level(self) -> float:
         """Standard deviation of the noise; a mean that is taken off takes its share of the noise with it."""
@@ -99,11 +99,12 @@ class PatchModel:
         share = 1.0 / n_pixels if self._subtract_mean else 0.0
         return float(np.sqrt(self.estimator.noise_variance_ / (1.0 - share)))
 
-    def _split(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _split(self, X: np.ndarray, guess: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Patches around zero, and the mean of each colour in each patch, (n, 1, colours)."""
         if not self._subtract_mean:
             return X, np.zeros((len(X), 1, 1))
-        mean = np.nanmean(X.reshape(len(X), -1, self._n_colours), axis=1, keepdims=True)
+        bright = X if guess is None else guess
+        mean = np.nanmean(bright.reshape(len(X), -1, self._n_colours), axis=1, keepdims=True)
         return self._joined(X, -mean), mean
 
     def _joined(self, X: np.ndarray, mean: np.ndarray) -> np.ndarray:
