@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from matplotlib.figure import Figure
+from sklearn.exceptions import ConvergenceWarning
 
-from multicause import ETNMF, LinCA
+from multicause import ETNMF, MCA3, LinCA, RestrictedMCA
 from multicause.cli import main
 from multicause.datasets import DatasetNotFound, make_bars
+from multicause.learning import ConditionalCooling
 from multicause.persistence import load_model, save_model
 from multicause.tables import read_table, write_table
 
@@ -91,6 +93,20 @@ def test_fit_equals_the_estimator_with_the_same_settings(bars, folder):
     assert (model.n_candidates, model.max_active, model.annealing.initial, model.tol) == (4, 2, 5.0, 0.5)
     again = LinCA(**model.get_params()).fit(bars.X)
     np.testing.assert_array_equal(model.components_, again.components_)
+
+
+@pytest.mark.parametrize(("model", "estimator"), [("mca3", MCA3), ("restricted-mca", RestrictedMCA)])
+def test_fit_offers_the_models_of_all_states_of_few_causes(model, estimator, folder):
+    X = make_bars(120, 3, superposition="max", noise="poisson", random_state=1000).X
+    write_table("counts.npy", X)
+    arguments = ("--model", model, "-n", 6, "--iterations", 5, "--anneal", 4, "--seed", 1000, "--threads", 1)
+    said = succeed("fit", "counts.npy", *arguments, "--report", "page.html")
+    assert "noise variance" not in said
+    fitted = load_model("counts.multicause.safetensors")
+    cooling = ConditionalCooling(initial=4.0, final=1.0)
+    with pytest.warns(ConvergenceWarning):
+        again = estimator(6, cooling=cooling, max_iter=5, random_state=1000, n_jobs=1).fit(X)
+    np.testing.assert_array_equal(fitted.components_, again.components_)
 
 
 def test_fit_writes_a_trace_and_a_report(bars, folder):
@@ -248,6 +264,12 @@ def test_reproduce_writes_results_and_prints_the_verdict(experiments, folder):
     assert (experiments[0].trials, experiments[0].jobs, experiments[0].quick) == (3, 2, True)
 
 
+def test_reproduce_with_another_number_of_components_keeps_its_results_apart(experiments, folder):
+    succeed("reproduce", "good", "--components", 12, "--output", "out")
+    assert experiments[0].components == 12
+    assert (folder / "out" / "good-components-12.json").exists()
+
+
 def test_reproduce_exits_with_1_when_a_figure_is_not_met(experiments, folder):
     result = call("reproduce", "short", "good")
     assert result.exit_code == 1
@@ -309,6 +331,14 @@ BAD_FITS = {
     "nan": (("nan.csv",), "'nan.csv' holds nan at row 3, column 2 (counted from 0)"),
     "infinity": (("inf.npy",), "'inf.npy' holds inf at row 0, column 1"),
     "text": (("text.csv",), "has in line 2, column 2 'b', which is not a number"),
+    "mca3 of candidates": (
+        ("data.npy", "--model", "mca3", "--candidates", 3),
+        "it takes no --candidates and no --exact.",
+    ),
+    "restricted mca with tol": (
+        ("data.npy", "--model", "restricted-mca", "--tol", 1),
+        "it takes no --tol. Leave it out",
+    ),
     "negative": (("data.npy", "--model", "etnmf"), "Negative values in data passed to ETNMF"),
     "too many active": (("data.npy", "--candidates", 2, "--max-active", 3), "must be at most n_candidates=2. Got 3"),
     "too many candidates": (("data.npy", "-n", 3, "--candidates", 4), "must be at most n_components=3. Got 4"),

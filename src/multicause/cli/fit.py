@@ -15,13 +15,14 @@ from multicause.cli.reading import read_data
 if TYPE_CHECKING:
     import numpy as np
 
+MODELS = ("linca", "etnmf", "mca", "mca3", "restricted-mca")
+OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every state of so many causes, until at rest
+
 
 @click.command("fit")
 @click.argument("data", type=INPUT)
 @click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
-@click.option(
-    "--model", type=click.Choice(["linca", "etnmf", "mca"]), default="linca", show_default=True, help="What to fit."
-)
+@click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="What to fit.")
 @click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Number of causes. [default: columns]")
 @click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Causes considered per data point (H').")
 @click.option("--exact", is_flag=True, help="Consider all causes, in every combination.")
@@ -60,17 +61,32 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
 
 def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bool, **settings: Any) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
-    from multicause import ETNMF, MCA, LinCA
-    from multicause.learning import Annealing
+    from multicause import ETNMF, MCA, MCA3, LinCA, RestrictedMCA
+    from multicause.learning import Annealing, ConditionalCooling
 
     chosen = given(settings)
     if exact:
         chosen["n_candidates"] = None
+    if model in OF_ALL_STATES:
+        _refuse_truncation(model, chosen)
     if allow_negative and model == "etnmf":
         chosen["allow_negative"] = True
-    if anneal is not None:
+    if anneal is not None and model in OF_ALL_STATES:
+        chosen["cooling"] = ConditionalCooling(initial=anneal, final=1.0)
+    elif anneal is not None:
         chosen["annealing"] = Annealing(initial=anneal)
-    return {"linca": LinCA, "etnmf": ETNMF, "mca": MCA}[model](verbose=1, **chosen)
+    return dict(zip(MODELS, (LinCA, ETNMF, MCA, MCA3, RestrictedMCA), strict=True))[model](verbose=1, **chosen)
+
+
+def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
+    """Models of all states of few causes neither preselect causes nor stop by the free energy."""
+    options = {"n_candidates": "--candidates and no --exact", "max_active": "--max-active", "tol": "--tol"}
+    for name, option in options.items():
+        if name in chosen:
+            raise click.UsageError(
+                f"--model {model} weighs all states of at most {OF_ALL_STATES[model]} causes until the fields rest: "
+                f"it takes no {option}. Leave it out, or use --model mca."
+            )
 
 
 def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
@@ -92,11 +108,12 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
 
 def summary(estimator: Any) -> list[tuple[str, Any]]:
     """What a person wants to know of a fit at first sight."""
+    noise = getattr(estimator, "noise_variance_", None)  # which Poisson noise lacks
     return [
         ("causes", len(estimator.components_)),
         ("iterations", estimator.n_iter_),
         ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
         ("free energy per data point", float(estimator.free_energy_[-1])),
-        ("noise variance", float(estimator.noise_variance_)),
+        *([] if noise is None else [("noise variance", float(noise))]),
         ("active causes on average", float(estimator.activation_.sum())),
     ]

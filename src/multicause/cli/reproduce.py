@@ -20,6 +20,7 @@ from multicause.cli.pictures import write_png
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
 @click.option("--trials", type=click.IntRange(min=1), help="Trials per setting. [default: the paper's]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Trials run at once. [default: one per core]")
+@click.option("--components", type=click.IntRange(min=1), help="Causes learned, where the experiment leaves it open.")
 @click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output: Path, **options: Any) -> None:
@@ -45,7 +46,7 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output:
             click.echo(f"Error: {experiment.name} was skipped. {describe(error)}", err=True)
             codes.append(2)
             continue
-        _write(output, experiment.name, result)
+        _write(output, _file_name(experiment.name, options["components"]), result)
         _print(experiment, result)
         codes.append(int(any(row.met is not None and not row.met for row in result.rows)))
     click.echo(f"Results written to {output}")
@@ -54,6 +55,10 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output:
 
 def _report(line: str) -> None:
     click.echo(line, err=True)
+
+
+def _file_name(name: str, components: int | None) -> str:
+    return name if components is None else f"{name}-components-{components}"
 
 
 def _write(folder: Path, name: str, result: Any) -> None:

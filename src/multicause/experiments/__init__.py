@@ -14,6 +14,7 @@ from multicause.experiments.mca_likelihood import mca_likelihood
 from multicause.experiments.mca_overlap import mca_overlap_16
 from multicause.experiments.mca_recovery import mca_recovery
 from multicause.experiments.mca_reliability import measure as measure_mca
+from multicause.experiments.mca_reliability import measure_bars
 
 _ET = "Expectation Truncation (Lücke & Eggert, 2010)"
 _MCA = "Maximal Causes (Lücke & Sahani, 2008)"
@@ -30,7 +31,7 @@ EXPERIMENTS = {
         Experiment("et-scaling", "Time of an iteration against the number of causes", _ET, et_scaling),
         Experiment("et-nmf-mnist", "Parts of handwritten digits", _ET, et_nmf_mnist),
         Experiment("et-linca-speech", "Components of speech", _ET, et_linca_speech),
-        Experiment("mca-bars", "Bars under Poisson noise and without", _MCA, partial(measure_mca, "mca-bars")),
+        Experiment("mca-bars", "Bars under Poisson noise and without", _MCA, measure_bars, any_components=True),
         Experiment("mca-recovery", "Parameters behind noisy bars", _MCA, mca_recovery),
         Experiment("mca-likelihood", "Likelihood against the generating parameters'", _MCA, mca_likelihood),
         Experiment("mca-overlap-3", "Three bars at a time", _MCA, partial(measure_mca, "mca-overlap-3")),

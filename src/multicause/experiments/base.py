@@ -19,6 +19,7 @@ class Options:
     trials: int | None = None  # None: as many as the paper
     jobs: int | None = None  # processes; None: one per core
     quick: bool = False  # a small version, to see that it runs
+    components: int | None = None  # causes learned, where an experiment leaves the choice; None: the paper's first
     report: Callable[[str], None] = print  # told how far the experiment is
 
     def seeds(self, published_trials: int) -> range:
@@ -67,8 +68,13 @@ class Experiment:
     title: str
     paper: str
     measure: Callable[[Options], Result]
+    any_components: bool = False  # whether it can be run with another number of causes
 
     def run(self, options: Options) -> Result:
+        if options.components is not None and not self.any_components:
+            raise ValueError(
+                f"{self.name} has its own number of components. Leave out components={options.components}."
+            )
         start = time.perf_counter()
         result = self.measure(options)
         result.seconds = time.perf_counter() - start
