@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,15 @@ from multicause.experiments.mca_likelihood import exact_score
 from multicause.experiments.mca_overlap import count_matched
 from multicause.experiments.mca_recovery import mean_row, spread_row
 from multicause.experiments.mca_reliability import TABLES, found_row
+from multicause.experiments.mca_settings import (
+    MOST_PRESENTATIONS,
+    STABLE,
+    MaximalSetting,
+    learn_until_stable,
+    max_bars,
+    maximal_estimator,
+    recover,
+)
 
 CHEAP = (
     "et-nmf-bars",
@@ -136,11 +146,43 @@ def test_trials_beyond_the_reported_seeds_are_refused(trials):
         Options(trials=trials).seeds(25)
 
 
-def test_a_component_that_is_nearest_to_two_causes_counts_once():
+def test_a_component_counts_once_and_only_if_it_is_much_like_a_cause():
     causes = np.kron(np.eye(3), np.ones(2))
     assert count_matched(5.0 * causes[::-1], causes) == 3
     merged = np.array([causes[0] + causes[1], causes[2], np.zeros(6)])
-    assert count_matched(merged, causes) == 2
+    assert count_matched(merged, causes) == 1
+    alike = np.array([[10.0, 10.0, 0.0], [10.0, 10.0, 1.0]])
+    assert count_matched(alike[:1], alike) == 1
+    assert count_matched(np.zeros((2, 3)), alike) == 0
+
+
+def test_bars_with_spare_causes_take_the_place_of_the_papers_lines():
+    import matplotlib.pyplot as plt
+
+    options = Options(trials=1, jobs=1, quick=True, components=12, report=lambda line: None)
+    result = EXPERIMENTS["mca-bars"].run(options)
+    plt.close(result.figure)
+    assert result.name == "mca-bars --components 12"
+    assert len(result.rows) == 6
+    assert all("H=12" in row.setting and row.published == "100%" for row in result.rows)
+
+
+def test_a_number_of_components_is_refused_where_it_makes_no_sense():
+    with pytest.raises(ValueError, match=r"mca-widths has its own number of components\. Leave out components=12\."):
+        EXPERIMENTS["mca-widths"].run(Options(components=12))
+    with pytest.raises(ValueError, match=r"mca-bars has ten bars: give more than 10 components, or none\. Got 10\."):
+        EXPERIMENTS["mca-bars"].run(Options(components=10))
+
+
+def test_the_network_is_stopped_once_each_cause_keeps_a_unit_of_its_own():
+    data = max_bars(random_state=1000)
+    setting = MaximalSetting("network", "R-MCA_NN", n_components=12)
+    network = maximal_estimator(setting, data.components, 1000)
+    learn_until_stable(network, data, 1000)
+    assert recover(network, data.components).all_found
+    assert STABLE <= network.n_presentations_ < MOST_PRESENTATIONS
+    short = maximal_estimator(replace(setting, n_presentations=500), data.components, 1000)
+    assert learn_until_stable(short, data, 1000).n_presentations_ == 500
 
 
 def test_the_exact_score_is_that_of_the_definition():

@@ -8,9 +8,10 @@ import numpy as np
 
 from multicause.datasets import make_bars, overlapping_bar_components
 from multicause.experiments.base import Options, Result, run_trials
-from multicause.experiments.mca_reliability import Picture, figure_of_fields, found_row, run_table
+from multicause.experiments.mca_reliability import TABLES, Picture, figure_of_fields, found_row, run_table
 
 N_UNITS = 32
+SIMILAR = 0.9  # cosine from which on a component stands for a cause
 FACTORISATIONS: dict[str, dict[str, Any]] = {
     "NMF, squared error": {"solver": "cd", "beta_loss": "frobenius"},
     "NMF, squared error, L1": {"solver": "cd", "beta_loss": "frobenius", "alpha_W": 0.1, "l1_ratio": 1.0},
@@ -26,7 +27,7 @@ class FactorisationTrial(NamedTuple):
 
 def mca_overlap_16(options: Options) -> Result:
     """The table of the three algorithms, and beside it scikit-learn's NMF with both losses, with and without L1."""
-    rows, details, pictures = run_table("mca-overlap-16", options)
+    rows, details, pictures = run_table(TABLES["mca-overlap-16"], options)
     for title in FACTORISATIONS:
         task = partial(factorisation_trial, title, 50 if options.quick else 1000)
         trials: list[FactorisationTrial] = run_trials(task, options.seeds(25), options, title)
@@ -51,10 +52,14 @@ def factorisation_trial(title: str, max_iter: int, seed: int) -> FactorisationTr
 
 
 def count_matched(components: np.ndarray, causes: np.ndarray) -> int:
-    """Number of components that are, of all, the most similar to some cause: two causes on one count as one found.
+    """Number of components that stand for a cause: two causes on one component count as one found.
 
-    similarity = <component, cause> / (|component| |cause|)
+    Each cause goes to its most similar component, as under a generative model to its most probable one, provided that
+
+        <component, cause> / (|component| |cause|) > 0.9,
+
+    where bars that overlap have 1/2: a component that mixes two bars stands for none.
     """
-    length = np.linalg.norm(components, axis=1)
-    similarity = causes @ components.T / np.where(length > 0.0, length, 1.0)
-    return len(np.unique(similarity.argmax(axis=1)))
+    lengths = np.linalg.norm(components, axis=1) * np.linalg.norm(causes, axis=1)[:, None]
+    similarity = causes @ components.T / np.where(lengths > 0.0, lengths, 1.0)
+    return len(np.unique(similarity.argmax(axis=1)[similarity.max(axis=1) > SIMILAR]))
