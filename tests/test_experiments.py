@@ -33,6 +33,8 @@ CHEAP = (
     "mca-widths",
     "mca-overcomplete",
     "mca-violations",
+    "gsc-scaling",
+    "gsc-clustering",
 )
 
 

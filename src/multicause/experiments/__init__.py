@@ -9,6 +9,9 @@ from multicause.experiments.et_mca_grass import et_mca_grass
 from multicause.experiments.et_nmf_mnist import et_nmf_mnist
 from multicause.experiments.et_quality import et_quality
 from multicause.experiments.et_scaling import et_scaling
+from multicause.experiments.gsc_clustering import gsc_clustering
+from multicause.experiments.gsc_denoise import gsc_denoise
+from multicause.experiments.gsc_scaling import gsc_scaling
 from multicause.experiments.mca_grass import mca_grass
 from multicause.experiments.mca_likelihood import mca_likelihood
 from multicause.experiments.mca_overlap import mca_overlap_16
@@ -17,6 +20,7 @@ from multicause.experiments.mca_reliability import measure as measure_mca
 from multicause.experiments.mca_reliability import measure_bars
 
 _ET = "Expectation Truncation (Lücke & Eggert, 2010)"
+_GSC = "Spike-and-Slab Sparse Coding (Sheikh, Shelton & Lücke, 2014)"
 _MCA = "Maximal Causes (Lücke & Sahani, 2008)"
 
 EXPERIMENTS = {
@@ -43,6 +47,9 @@ EXPERIMENTS = {
         Experiment("mca-dense", "Four of sixteen bars at a time", _MCA, partial(measure_mca, "mca-dense")),
         Experiment("mca-acoustic", "Spoken words in a mixture", _MCA, partial(measure_mca, "mca-acoustic")),
         Experiment("mca-grass", "Parts of grass", _MCA, mca_grass),
+        Experiment("gsc-denoise", "A noisy image, cleaned", _GSC, gsc_denoise),
+        Experiment("gsc-scaling", "Time of an iteration against the number of causes", _GSC, gsc_scaling),
+        Experiment("gsc-clustering", "Data points that share candidates", _GSC, gsc_clustering),
     )
 }
 

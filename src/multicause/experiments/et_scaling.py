@@ -22,7 +22,7 @@ def et_scaling(options: Options) -> Result:
         rows.append(Row(title, "slope on log-log", "at most 1", slope, interval, slope <= 1.0))
         options.report(f"{title}: slope {slope:.2f}")
     details = {"H": sizes, "seconds per iteration": times}
-    return Result("et-scaling", rows, _figure(sizes, times), details=details)
+    return Result("et-scaling", rows, figure_of_times(sizes, times), details=details)
 
 
 def seconds_per_iteration(n_components: int, n_candidates: int, max_active: int, n_samples: int = N_SAMPLES) -> float:
@@ -59,7 +59,8 @@ def loglog_slope(x, y) -> tuple[float, tuple[float, float]]:
     return float(fit.slope), (float(fit.slope) - half, float(fit.slope) + half)
 
 
-def _figure(sizes, times: dict[str, list[float]]):
+def figure_of_times(sizes, times: dict[str, list[float]]):
+    """Times against H, beside a line of slope one."""
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
