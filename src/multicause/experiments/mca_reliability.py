@@ -120,8 +120,8 @@ TABLES = {
     "mca-violations": [
         *_three("noisy", (0.69, None, None), data=partial(noisy_bars, min_active=2), n_trials=100),
         *_three("noiseless", (0.37, None, None), data=partial(max_bars, min_active=2), n_trials=100),
-        _ours("noisy, online first", 1, data=partial(noisy_bars, min_active=2), init="online", n_trials=100),
-        _ours("noiseless, online first", 1, data=partial(max_bars, min_active=2), init="online", n_trials=100),
+        _ours("noisy, best of 10", 10, "MCA", data=partial(noisy_bars, min_active=2), max_iter=100, n_trials=100),
+        _ours("noiseless, best of 10", 10, "MCA", data=partial(max_bars, min_active=2), max_iter=100, n_trials=100),
     ],
     "mca-dense": [
         *_three("H=32", (0.80, 0.76, 1.0), data=_DENSE, n_components=32),

@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from multicause.datasets import AcousticMixtures, Bars, make_bars
-from multicause.estimators import MCA3, RestrictedMCA
-from multicause.learning import ConditionalCooling, Stop
+from multicause.estimators import MCA, MCA3, RestrictedMCA
+from multicause.learning import Annealing, ConditionalCooling, Stop
 from multicause.metrics import Recovery, found_causes
 
-Algorithm = Literal["MCA3", "R-MCA2", "R-MCA_NN"]
+Algorithm = Literal["MCA3", "R-MCA2", "R-MCA_NN", "MCA"]  # the last by Expectation Truncation, as a setting of our own
 Data = Bars | AcousticMixtures
+Estimator = MCA | MCA3 | RestrictedMCA
 STABLE = 4000  # pattern presentations with a unit for each cause, after which R-MCA_NN stops
 BETWEEN_LOOKS = 50  # pattern presentations from one look at the units to the next
 MOST_PRESENTATIONS = 200_000  # where they do not become stable; the paper gives no limit
@@ -34,7 +35,7 @@ class MaximalSetting:
     data: Callable[..., Data] = max_bars  # called with random_state
     n_components: int = 10
     activation: float | None = None  # pi that R-MCA assumes; None: two causes on average
-    initial_temperature: float | None = None  # None: 0.4 D + 1 for MCA3, 0.7 D + 1 for R-MCA2, 16 for R-MCA_NN
+    initial_temperature: float | None = None  # None: 0.4 D + 1 for MCA3, 0.7 D + 1 for R-MCA2, 16 for R-MCA_NN, 5
     rest: float = 2.5e-3  # threshold on the change of the fields below which it cools
     init: Literal["random", "online"] = "random"  # of MCA3
     n_init: int = 1
@@ -58,10 +59,14 @@ class MaximalTrial(NamedTuple):
         return len(np.unique(self.recovery.unit))
 
 
-def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) -> MCA3 | RestrictedMCA:
+def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) -> Estimator:
     """The paper's estimator; R-MCA is told the sum C of the causes, or its mean where they differ."""
     common: dict[str, Any] = {"max_iter": setting.max_iter, "n_init": setting.n_init, "random_state": seed, "n_jobs": 1}
     n_features = causes.shape[1]
+    if setting.algorithm == "MCA":
+        annealing = Annealing(setting.initial_temperature or 5.0, 1.05)
+        common |= {"activation_init": 1.0 / setting.n_components, "annealing": annealing, "noise": "poisson"}
+        return MCA(setting.n_components, n_candidates=6, max_active=4, **common)
     if setting.algorithm == "MCA3":
         drawn = setting.init == "random" and setting.n_init == 1
         fields = _initial_fields(setting.n_components, n_features, seed) if drawn else None
@@ -85,14 +90,14 @@ def _initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray
     return drawn * (INITIAL_LEVEL / drawn.mean())
 
 
-def fit_setting(setting: MaximalSetting, data: Data, seed: int) -> MCA3 | RestrictedMCA:
+def fit_setting(setting: MaximalSetting, data: Data, seed: int) -> Estimator:
     """The fit; whether it came to rest is told by `stop_`, not by a warning in each trial."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         return maximal_estimator(setting, data.components, seed).fit(data.X)
 
 
-def recover(estimator: MCA3 | RestrictedMCA, causes: np.ndarray) -> Recovery:
+def recover(estimator: Estimator, causes: np.ndarray) -> Recovery:
     """MCA §6.5: each noiseless cause goes to its most probable singleton; found are all if the map is injective."""
     singletons = np.eye(len(estimator.components_))
     return found_causes(estimator.components_, causes, estimator.log_joint(causes, singletons), threshold=None)
