@@ -9,6 +9,8 @@ class LinCA(FieldEstimator):
 
         s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
 
+    Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
+
     Parameters
     ----------
     n_components : int or None, default=None
@@ -135,6 +137,10 @@ class LinCA(FieldEstimator):
         self.chunk_size = chunk_size
         self.trace = trace
         self.verbose = verbose
+
+    @property
+    def _allows_missing(self) -> bool:
+        return True
 
     def _model(self, n_components, n_features, moments=None):
         return BinaryLinear(n_components, n_features, **self._model_settings(n_components, moments))

@@ -24,6 +24,8 @@ class BinaryLinear(FieldModel):
     """Linear causes with Gaussian noise (LinCA).
 
     s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
+
+    Entries of y that are not a number are missing.
     """
 
     kernel: ClassVar[str | None] = "binary_linear"
@@ -51,26 +53,40 @@ class BinaryLinear(FieldModel):
         return states @ params.components
 
     def log_joint(self, params: FieldParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """log p(s, y) = log p(s) - D/2 log(2 pi sigma^2) - |y - sum_h s_h W_h|^2 / (2 sigma^2), (N, K)."""
-        residual = Y[:, None, :] - self.superpose(params, states)  # (N, K, D)
+        """log p(s, y) = log p(s) - D/2 log(2 pi sigma^2) - |y - sum_h s_h W_h|^2 / (2 sigma^2), (N, K).
+
+        Both terms are those of the entries of y that are numbers; the others are missing.
+        """
+        residual = np.nan_to_num(Y[:, None, :] - self.superpose(params, states), nan=0.0)  # (N, K, D)
         distance = np.einsum("nkd,nkd->nk", residual, residual)
-        log_noise = -0.5 * self.n_features * np.log(2.0 * np.pi * params.noise_variance)
+        n_seen = np.count_nonzero(~np.isnan(Y), axis=1)[:, None]
+        log_noise = -0.5 * n_seen * np.log(2.0 * np.pi * params.noise_variance)
         return log_prior(params.activation, states) + log_noise - 0.5 * distance / params.noise_variance
 
     def selection_scores(self, params: FieldParams, Y: np.ndarray) -> np.ndarray:
         """W_h^T y / |W_h|: the cosine of ET eq. 33, whose factor 1/|y| changes no ranking."""
-        return (Y @ params.components.T) * inverse_norms(params.components)
+        return (np.nan_to_num(Y, nan=0.0) @ params.components.T) * inverse_norms(params.components)
 
     def accumulate(
         self, params: FieldParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
     ) -> BinaryLinearStatistics:
-        """Sums over data points n and states k, each weighted by weights (N, K) = w_n q_n(s_k)."""
+        """Sums over data points n and states k, each weighted by weights (N, K) = w_n q_n(s_k).
+
+        A missing entry of y is expected to be sum_h s_h W_h, give or take the noise.
+        """
         states = np.broadcast_to(states, (*weights.shape, self.n_components))
         mean = np.einsum("nk,nkh->nh", weights, states)
         ss = np.einsum("nk,nkh,nkg->hg", weights, states, states, optimize=True)
         row_weights = weights.sum(axis=1)
-        yy = float(row_weights @ np.einsum("nd,nd->n", Y, Y))
-        return BinaryLinearStatistics(float(row_weights.sum()), mean.sum(axis=0), ss, mean.T @ Y, yy)
+        seen = np.nan_to_num(Y, nan=0.0)
+        sy, yy = mean.T @ seen, float(row_weights @ np.einsum("nd,nd->n", seen, seen))
+        missing = np.isnan(Y)
+        if missing.any():
+            rebuilt = self.superpose(params, states) * missing[:, None, :]  # (N, K, D)
+            sy += np.einsum("nk,nkh,nkd->hd", weights, states, rebuilt, optimize=True)
+            yy += float(np.einsum("nk,nkd->", weights, rebuilt**2))
+            yy += params.noise_variance * float(row_weights @ missing.sum(axis=1))
+        return BinaryLinearStatistics(float(row_weights.sum()), mean.sum(axis=0), ss, sy, yy)
 
     def m_step(
         self, params: FieldParams, statistics: BinaryLinearStatistics, step: Any, rng: np.random.Generator

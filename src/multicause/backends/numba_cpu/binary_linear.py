@@ -15,24 +15,49 @@ from numba import njit
 from scipy.special import logit
 
 from multicause.backends.numba_cpu.lanes import LANES
+from multicause.backends.numba_cpu.missing import observed_overlap
 from multicause.backends.numba_cpu.selection import top_candidates, upper_bound_scores
 from multicause.backends.numba_cpu.subset_tree import subset_tree
 from multicause.backends.numba_cpu.weighing import OFF, weigh_singletons, weigh_states
 from multicause.backends.tiles import tiled_product
 from multicause.models.binary_linear import BinaryLinearStatistics, inverse_norms
 
+_NOTHING = np.zeros((0, 0))
+
+
+class Overlaps(NamedTuple):
+    """How much of one cause's field another one's explains, in each data point."""
+
+    gram: np.ndarray  # (H, H) beta G
+    fields: np.ndarray  # (H, D) whose products it holds
+    observed: np.ndarray  # (N, D) 0 for a missing entry, or (0, 0) where none is missing
+    partial: np.ndarray  # (N,) whether a row misses entries, or (0,)
+
+
+class Sums(NamedTuple):
+    """What data points add up to."""
+
+    ss: np.ndarray  # (H, H) sum_n w_n <s s^T>, off the diagonal
+    sy: np.ndarray  # (H, D) sum_n w_n <s y^T> of the missing entries, in units of `Overlaps.fields`
+    yy: np.ndarray  # (1,) sum_n w_n <y^2> of the missing entries, less their noise
+
 
 @njit(cache=True, nogil=True)
-def _gather(evidence, gram, candidates, first, linear, pairs):
+def _gather(evidence, overlaps, candidates, first, linear, pairs):
     """Copy the candidates' part of eight rows into lanes; rows past the end repeat the last one."""
     n_rows, n_candidates = candidates.shape
+    gram, fields = overlaps.gram, overlaps.fields
     for lane in range(LANES):
         n = min(first + lane, n_rows - 1)
+        partial = overlaps.partial.size > 0 and overlaps.partial[n]
         for i in range(n_candidates):
             h = candidates[n, i]
             linear[i, lane] = evidence[n, h]
             for j in range(i + 1, n_candidates):
-                pairs[i, j, lane] = gram[h, candidates[n, j]]
+                k = candidates[n, j]
+                pairs[i, j, lane] = gram[h, k]
+                if partial:
+                    pairs[i, j, lane] = observed_overlap(fields[h], fields[k], overlaps.observed[n])
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
@@ -100,8 +125,30 @@ def _scatter(candidates, n, lane, moments, factor, second):
 
 
 @njit(cache=True, nogil=True)
-def expectations(evidence, gram, candidates, tree, singletons, weights, second):
-    """Overwrite `evidence` (N, H), holding a, by <s>; add sum_n weights_n <s s^T>_n off the diagonal of `second`.
+def _fill_in(overlaps, candidates, n, lane, work, factor, sums):
+    """What a row's missing entries add to <s y^T> and <y^2>: they are expected to be sum_h s_h W_h."""
+    moments, row_weights = work
+    n_candidates = candidates.shape[1]
+    for d in range(overlaps.fields.shape[1]):
+        if overlaps.observed[n, d] != 0.0:
+            continue
+        square = 0.0
+        for i in range(n_candidates):
+            product = 0.0
+            for j in range(n_candidates):
+                product += moments[min(i, j), max(i, j), lane] * overlaps.fields[candidates[n, j], d]
+            sums.sy[candidates[n, i], d] += factor * product
+            square += product * overlaps.fields[candidates[n, i], d]
+        for h in range(row_weights.shape[1]):
+            product = row_weights[lane, h] * overlaps.fields[h, d]
+            sums.sy[h, d] += factor * product
+            square += product * overlaps.fields[h, d]
+        sums.yy[0] += factor * square
+
+
+@njit(cache=True, nogil=True)
+def expectations(evidence, overlaps, candidates, tree, singletons, weights, sums):
+    """Overwrite `evidence` (N, H), holding a, by <s>; add all rows to `sums`, each with its weight.
 
     Returns log Z_n and <x>_n. Without `singletons` the causes outside the candidates are off.
     """
@@ -116,7 +163,7 @@ def expectations(evidence, gram, candidates, tree, singletons, weights, second):
     largest, total, energy = np.zeros(LANES), np.empty(LANES), np.empty(LANES)
     log_normaliser, mean_energy = np.empty(n_rows), np.empty(n_rows)
     for first in range(0, n_rows, LANES):
-        _gather(evidence, gram, candidates, first, linear[0], pairs)
+        _gather(evidence, overlaps, candidates, first, linear[0], pairs)
         largest[:] = 0.0
         if singletons:
             _gather_singletons(evidence, candidates, first, rows, largest)
@@ -132,14 +179,16 @@ def expectations(evidence, gram, candidates, tree, singletons, weights, second):
                 evidence[n, h] = row_weights[lane, h] * scale
             for i in range(n_candidates):
                 evidence[n, candidates[n, i]] = moments[i, i, lane] * scale
-            _scatter(candidates, n, lane, moments, weights[n] * scale, second)
+            _scatter(candidates, n, lane, moments, weights[n] * scale, sums.ss)
+            if overlaps.partial.size and overlaps.partial[n]:
+                _fill_in(overlaps, candidates, n, lane, (moments, row_weights), weights[n] * scale, sums)
             log_normaliser[n] = largest[lane] + np.log(total[lane])
             mean_energy[n] = largest[lane] + energy[lane] * scale
     return log_normaliser, mean_energy
 
 
 @njit(cache=True, nogil=True)
-def log_normalisers(evidence, gram, candidates, tree, singletons):
+def log_normalisers(evidence, overlaps, candidates, tree, singletons):
     """log Z_n and <x>_n alone; `evidence` is left as it is."""
     n_rows, n_causes = evidence.shape
     n_candidates = candidates.shape[1]
@@ -151,7 +200,7 @@ def log_normalisers(evidence, gram, candidates, tree, singletons):
     largest, total, energy = np.zeros(LANES), np.empty(LANES), np.empty(LANES)
     log_normaliser, mean_energy = np.empty(n_rows), np.empty(n_rows)
     for first in range(0, n_rows, LANES):
-        _gather(evidence, gram, candidates, first, linear[0], pairs)
+        _gather(evidence, overlaps, candidates, first, linear[0], pairs)
         largest[:] = 0.0
         if singletons:
             _gather_singletons(evidence, candidates, first, rows, largest)
@@ -168,9 +217,11 @@ def log_normalisers(evidence, gram, candidates, tree, singletons):
 class Evidence(NamedTuple):
     """What a chunk's data points contribute, once the matrix product is done."""
 
-    Y: np.ndarray  # (N, D)
+    Y: np.ndarray  # (N, D) with 0 for missing entries
     linear: np.ndarray  # (N, H) beta * a
     constant: np.ndarray  # (N,) log p(s=0, y)
+    unseen: np.ndarray  # (N, H) half of what missing entries take off the diagonal of beta G, or (0, 0)
+    overlaps: Overlaps
 
 
 class Walk:
@@ -179,34 +230,51 @@ class Walk:
     def __init__(self, model, params, max_active, singletons, beta):
         self.model, self.params = model, params
         self.max_active, self.singletons, self.beta = max_active, singletons, beta
-        tempered_precision = beta / params.noise_variance
-        self.fields = np.ascontiguousarray(params.components.T) * tempered_precision  # (D, H)
+        self.tempered_precision = beta / params.noise_variance
+        self.fields = np.ascontiguousarray(params.components.T) * self.tempered_precision  # (D, H)
         self.gram = params.components @ self.fields
         self.offset = beta * logit(params.activation) - 0.5 * np.diag(self.gram)
         level = np.sqrt(model.n_features * params.noise_variance + np.square(params.components).sum(axis=1).max())
-        self.score_scale = inverse_norms(params.components) / (tempered_precision * level)  # scores within float32
-        log_noise = 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
-        self.log_silence = np.log1p(-params.activation).sum() - log_noise
+        self.score_scale = inverse_norms(params.components) / (self.tempered_precision * level)  # within float32
+        self.log_noise = 0.5 * np.log(2.0 * np.pi * params.noise_variance)
+        self.log_silence = np.log1p(-params.activation).sum() - model.n_features * self.log_noise
 
     def evidence(self, Y):
+        missing = np.isnan(Y)
+        if not missing.any():
+            return self._evidence(Y, _NOTHING, Overlaps(self.gram, _NOTHING, _NOTHING, np.zeros(0, dtype=bool)))
+        fields = np.sqrt(self.tempered_precision) * self.params.components
+        unseen = 0.5 * tiled_product(missing.astype(np.float64), np.ascontiguousarray(np.square(fields).T))
+        overlaps = Overlaps(self.gram, fields, (~missing).astype(np.float64), missing.any(axis=1))
+        evidence = self._evidence(np.where(missing, 0.0, Y), unseen, overlaps)
+        np.add(evidence.linear, unseen, out=evidence.linear)
+        np.add(evidence.constant, missing.sum(axis=1) * self.log_noise, out=evidence.constant)
+        return evidence
+
+    def _evidence(self, Y, unseen, overlaps):
         linear = tiled_product(Y, self.fields)
         linear += self.offset
         distance = np.einsum("nd,nd->n", Y, Y) / (2.0 * self.params.noise_variance)
-        return Evidence(Y, linear, self.log_silence - distance)
+        return Evidence(Y, linear, self.log_silence - distance, unseen, overlaps)
 
     def subset(self, evidence, rows):
-        return Evidence(*(array[rows] for array in evidence))
+        overlaps, unseen = evidence.overlaps, evidence.unseen
+        if overlaps.partial.size:
+            overlaps = overlaps._replace(observed=overlaps.observed[rows], partial=overlaps.partial[rows])
+            unseen = unseen[rows]
+        return Evidence(evidence.Y[rows], evidence.linear[rows], evidence.constant[rows], unseen, overlaps)
 
     def select(self, evidence, n_candidates):
         if self.model.selection == "cosine":
-            return top_candidates(evidence.linear, self.offset, self.score_scale, n_candidates)
+            linear = evidence.linear - evidence.unseen if evidence.unseen.size else evidence.linear
+            return top_candidates(linear, self.offset, self.score_scale, n_candidates)
         log_activation, precision = np.log(self.params.activation), 1.0 / self.params.noise_variance
         scores = upper_bound_scores(evidence.Y, self.params.components, log_activation, precision)
         return top_candidates(scores, np.zeros_like(log_activation), np.ones_like(log_activation), n_candidates)
 
     def free_energies(self, evidence, candidates):
         tree = subset_tree(candidates.shape[1], self.max_active)
-        log_normaliser, energy = log_normalisers(evidence.linear, self.gram, candidates, tree, self.singletons)
+        log_normaliser, energy = log_normalisers(evidence.linear, evidence.overlaps, candidates, tree, self.singletons)
         return self._bound(evidence, log_normaliser, energy)
 
     def means(self, evidence, candidates):
@@ -218,24 +286,29 @@ class Walk:
         return tiled_product(self.means(evidence, candidates)[1], np.ascontiguousarray(self.params.components))
 
     def accumulate(self, evidence, candidates, weights):
-        free_energies, ss = self._expectations(evidence, candidates, weights)
+        free_energies, sums = self._expectations(evidence, candidates, weights)
         means = evidence.linear
         if (weights != 1.0).any():
             means *= weights[:, None]
         s = means.sum(axis=0)
-        np.fill_diagonal(ss, s)
+        np.fill_diagonal(sums.ss, s)
+        sy = means.T @ evidence.Y
         yy = float(weights @ np.einsum("nd,nd->n", evidence.Y, evidence.Y))
-        return free_energies, BinaryLinearStatistics(float(weights.sum()), s, ss, means.T @ evidence.Y, yy)
+        if evidence.overlaps.partial.size:
+            n_missing = weights @ (evidence.overlaps.observed == 0.0).sum(axis=1)
+            sy += sums.sy / np.sqrt(self.tempered_precision)
+            yy += float(sums.yy[0] / self.tempered_precision + n_missing * self.params.noise_variance)
+        return free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy)
 
     def _expectations(self, evidence, candidates, weights):
-        """F_n and sum_n weights_n <s s^T>_n off the diagonal; <s> takes the place of evidence.linear."""
+        """F_n and the sums over all rows; <s> takes the place of evidence.linear."""
         n_causes = len(self.offset)
-        second = np.zeros((n_causes, n_causes))
+        sums = Sums(np.zeros((n_causes, n_causes)), np.zeros_like(evidence.overlaps.fields), np.zeros(1))
         tree = subset_tree(candidates.shape[1], self.max_active)
         log_normaliser, energy = expectations(
-            evidence.linear, self.gram, candidates, tree, self.singletons, weights, second
+            evidence.linear, evidence.overlaps, candidates, tree, self.singletons, weights, sums
         )
-        return self._bound(evidence, log_normaliser, energy), second
+        return self._bound(evidence, log_normaliser, energy), sums
 
     def _bound(self, evidence, log_normaliser, energy):
         """F_n = <log p>_q + H(q), where q is proportional to p^beta and `energy` is beta <log p - constant>_q."""

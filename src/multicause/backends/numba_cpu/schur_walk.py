@@ -20,6 +20,7 @@ import numpy as np
 from numba import njit
 
 from multicause.backends.numba_cpu.lanes import LANES, fill, load, store
+from multicause.backends.numba_cpu.missing import observed_overlap
 from multicause.backends.numba_cpu.vector_math import positive_log
 from multicause.backends.numba_cpu.weighing import OFF, weigh_singletons, weigh_states
 
@@ -106,14 +107,6 @@ def _make_path(n_components, n_candidates, tree, per_cause):
     )
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _observed_overlap(first, second, observed):
-    total = 0.0
-    for d in range(observed.size):
-        total += observed[d] * first[d] * second[d]
-    return total
-
-
 @njit(cache=True, nogil=True)
 def _gather_matrix(problem, chosen, n, matrix, lane, per_cause):
     """K of one row's candidates; G sums over the observed entries where some are missing."""
@@ -126,7 +119,7 @@ def _gather_matrix(problem, chosen, n, matrix, lane, per_cause):
         for j in range(i, chosen.size):
             value = gram[h, chosen[j]]
             if partial:
-                value = _observed_overlap(fields[h], fields[chosen[j]], problem.observed[n])
+                value = observed_overlap(fields[h], fields[chosen[j]], problem.observed[n])
                 if i == j:
                     value += own
             matrix[per_cause * i + z, per_cause * j + z, lane] = value

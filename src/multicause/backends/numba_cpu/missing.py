@@ -1,0 +1,12 @@
+"""Entries that are not there: how fields overlap on those that are."""
+
+from numba import njit
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def observed_overlap(first, second, observed):
+    """sum_d first_d second_d over the observed entries; `observed` is 1 or 0."""
+    total = 0.0
+    for d in range(observed.size):
+        total += observed[d] * first[d] * second[d]
+    return total
