@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from multicause import load_model, save_model
 from multicause.metrics import amari_index, psnr
 from multicause.tasks import denoise_image, inpaint_image, patches, separate_sources
+from multicause.tasks.inpainting import _interpolated
 from multicause.tasks.patches import Merge, Patches
 from multicause.tasks.separation import _by_rule
 
@@ -132,6 +134,15 @@ def test_settings_reach_the_estimator_and_misspelt_ones_are_refused(noisy):
         denoise_image(noisy, n_canidates=3)
 
 
+def test_the_estimators_of_the_results_can_be_saved(noisy, denoised, tmp_path):
+    filled = inpaint_image(noisy, noisy > 150.0, **{**QUICK, "max_iter": 3})
+    separated = separate_sources(noisy[:, :3], random_state=1000, max_iter=2)
+    for result in (denoised, filled, separated):
+        save_model(result.estimator, tmp_path / "model")
+        np.testing.assert_array_equal(load_model(tmp_path / "model").components_, result.estimator.components_)
+    assert (filled.estimator.max_iter, filled.estimator.warm_start) == (3, False)
+
+
 # ---- inpainting ----
 
 
@@ -151,6 +162,18 @@ def test_what_missing_pixels_hold_does_not_matter(clean):
     images = [np.where(missing, value, clean) for value in (np.nan, -1e9)]
     first, second = (inpaint_image(image, missing, **{**QUICK, "max_iter": 2}).image for image in images)
     np.testing.assert_array_equal(first, second)
+
+
+def test_most_of_an_image_may_be_missing(clean):
+    missing = np.random.default_rng(1000).random(clean.shape) < 0.75
+    result = inpaint_image(np.where(missing, np.nan, clean), missing, **QUICK).image
+    assert psnr(result, clean) > psnr(_interpolated(np.where(missing, np.nan, clean)[..., None])[..., 0], clean) + 1.0
+
+
+def test_a_first_guess_keeps_known_pixels_and_fills_the_widest_gap():
+    image = np.full((50, 60, 3), np.nan)
+    image[3:5, 2:9] = [1.0, 2.0, 3.0]
+    np.testing.assert_allclose(_interpolated(image), np.broadcast_to([1.0, 2.0, 3.0], image.shape))
 
 
 def test_a_gap_wider_than_a_patch_reaches_is_filled_from_its_rim(clean):
@@ -255,6 +278,7 @@ HALF = FINE > 0.0
         (lambda: denoise_image(FINE, n_passes=0), "n_passes must be at least 1, got 0"),
         (lambda: denoise_image(FINE, max_patches=1), "max_patches must be at least 2, got 1"),
         (lambda: denoise_image(FINE, value_range=(1.0, 0.0)), r"value_range must be .* got \(1.0, 0.0\)"),
+        (lambda: inpaint_image(FINE, HALF, n_passes=0), "n_passes must be at least 1, got 0"),
         (lambda: inpaint_image(FINE, HALF[:5]), r"mask must be an array of bool of shape \(12, 14\).*\(5, 14\)"),
         (lambda: inpaint_image(FINE, HALF.astype(int)), "got int64 of shape .* Make it with a comparison"),
         (lambda: inpaint_image(FINE, np.ones_like(HALF)), "True everywhere. Is it inverted. Give ~mask"),

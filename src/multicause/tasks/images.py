@@ -68,8 +68,20 @@ class PatchModel:
         self._n_colours, self._subtract_mean = n_colours, subtract_mean
         self.estimator: Any = None
 
-    def fit(self, patches: Patches, positions: np.ndarray, max_patches: int, random_state, **settings: Any) -> None:
-        """Learn from the patches at some positions, or from as many as are wanted, drawn at random."""
+    def fit(
+        self,
+        patches: Patches,
+        positions: np.ndarray,
+        max_patches: int,
+        random_state,
+        guess: Patches | None = None,
+        **settings: Any,
+    ) -> None:
+        """Learn from the patches at some positions, or from as many as are wanted, drawn at random.
+
+        Where gaps are guessed, the first half of the iterations learns from patches without gaps: few known pixels
+        alone would not lead far from a random start.
+        """
         if max_patches < 2:
             raise ValueError(
                 f"max_patches must be at least 2, got {max_patches}. A hundred thousand serve most images."
@@ -78,11 +90,17 @@ class PatchModel:
         positions = some_of(positions, max_patches, random_state)
         if settings.get("n_components") is None:
             settings["n_components"] = int(np.clip(len(positions) // PATCHES_PER_COMPONENT, 1, MOST_COMPONENTS))
-        X, _ = self._split(patches.take(positions))
-        self.estimator = GSC(noise="isotropic", random_state=random_state, **settings)
+        self.estimator = GSC(noise="isotropic", random_state=random_state.randint(2**31 - 1), **settings)
+        X, whole = patches.take(positions), None if guess is None else guess.take(positions)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # the number of iterations is a budget here
-            self.estimator.fit(X)
+            if whole is None:
+                self.estimator.fit(self._split(X)[0])
+                return
+            max_iter = self.estimator.max_iter
+            self.estimator.set_params(max_iter=(max_iter + 1) // 2).fit(self._split(whole)[0])
+            self.estimator.set_params(warm_start=True).fit(self._split(X, whole)[0])
+            self.estimator.set_params(max_iter=max_iter, warm_start=False)
 
     def reconstruct(self, X: np.ndarray, guess: np.ndarray | None = None) -> np.ndarray:
         """Patches without noise and without gaps; their means are those of the guess, where there is one."""

@@ -88,7 +88,9 @@ def separate_sources(
     whiten, colour = _whitening(mixtures - mean, n_sources)
     white = (mixtures - mean) @ whiten
     random_state = check_random_state(random_state)
-    estimator = GSC(n_sources, random_state=random_state, verbose=verbose, **{**SETTINGS, **settings})
+    estimator = GSC(
+        n_sources, random_state=random_state.randint(2**31 - 1), verbose=verbose, **{**SETTINGS, **settings}
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stop_ of the model says why the fit ended
         estimator.fit(some_of(white, max_samples, random_state))
