@@ -199,7 +199,7 @@ def test_a_posterior_without_kernel_gives_the_same_statistics(name):
     assert_statistics_close(results[0].statistics, results[1].statistics, 1e-10)
 
 
-@pytest.mark.parametrize("name", ["binary_linear", *(name for name in SPIKE_SLAB if "full_" not in name)])
+@pytest.mark.parametrize("name", ["binary_linear", *SPIKE_SLAB])
 @given(
     truncation=truncations(most_causes=6),
     singletons=st.booleans(),

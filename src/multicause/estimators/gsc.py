@@ -25,8 +25,8 @@ class GSC(FieldEstimator):
 
         s_h ~ Bernoulli(pi_h),   z ~ N(mu, Psi),   y ~ N(sum_h s_h z_h W_h, Sigma)          [GSC eq. 1-3]
 
-    Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in. (Not
-    where noise="full".)
+    Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
+    (Except where both posterior="factored" and noise="full".)
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ default=None
 
     @property
     def _allows_missing(self) -> bool:
-        return self.noise != "full"
+        return self.posterior != "factored" or self.noise != "full"
 
     def _model(self, n_components, n_features, moments=None):
         settings = self._model_settings(n_components, moments)

@@ -148,7 +148,7 @@ class SpikeSlabLinear(FieldModel):
             centred = mean - params.slab_mean
             x_n = w @ (few * mean)
             xx_n = np.einsum("k,kh,kg,khg->hg", w, few, few, covariance + mean[:, :, None] * mean[:, None, :])
-            xy_n, yy_n = self._with_missing(params, y, w.sum(), x_n, xx_n)
+            xy_n, yy_n = self.complete(params, y, w.sum(), x_n, xx_n)
             s, x, xx, xy, yy = s + w @ few, x + x_n, xx + xx_n, xy + xy_n, yy + yy_n
             z = z + w @ centred
             zz = zz + np.einsum("k,khg->hg", w, covariance + centred[:, :, None] * centred[:, None, :])
@@ -156,7 +156,7 @@ class SpikeSlabLinear(FieldModel):
             z, zz = np.zeros(0), np.zeros((0, 0))
         return SpikeSlabStatistics(float(weights.sum()), s, x, xx, xy, self.reduce_noise(yy), z, zz)
 
-    def _with_missing(
+    def complete(
         self, params: SpikeSlabParams, y: np.ndarray, weight: float, x: np.ndarray, xx: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """<x y^T> and <y y^T> of one data point: y_m | x, y_o ~ N(x W_m + (y_o - x W_o) B, Sigma_mm - Sigma_mo B)."""
