@@ -104,7 +104,8 @@ class Walk:
 
     def subset(self, evidence, rows):
         if isinstance(evidence, MixedEvidence):
-            Y = _merged(evidence, [p.Y if y is None else y[None] for p, y in zip(evidence.parts, evidence.gappy)])
+            pairs = zip(evidence.parts, evidence.gappy, strict=True)
+            Y = _merged(evidence, [part.Y if y is None else y[None] for part, y in pairs])
             return self.evidence(Y[rows])
         problem = evidence.problem
         if problem.partial.size:
