@@ -328,7 +328,7 @@ BAD_FITS = {
     "missing file": (("nowhere.csv",), "There is no file 'nowhere.csv'."),
     "unknown extension": (("data.xlsx",), "has the extension '.xlsx', wanted one of .npy, .npz, .csv, .parquet"),
     "a folder": (("folder.csv",), "There is no file 'folder.csv'."),
-    "nan": (("nan.csv",), "'nan.csv' holds nan at row 3, column 2 (counted from 0)"),
+    "nan": (("nan.csv", "--model", "mca"), "'nan.csv' holds nan at row 3, column 2 (counted from 0)"),
     "infinity": (("inf.npy",), "'inf.npy' holds inf at row 0, column 1"),
     "text": (("text.csv",), "has in line 2, column 2 'b', which is not a number"),
     "mca3 of candidates": (
@@ -375,6 +375,13 @@ def test_fit_answers_a_mistake_in_one_line(mistake, bad_files, folder):
     assert not list(folder.glob("*.safetensors"))
 
 
+@pytest.mark.parametrize("model", ["gsc", "linca"])
+def test_fit_says_how_many_entries_are_missing(model, bad_files, folder):
+    said = succeed("fit", "nan.csv", "--model", model, "-n", 4, "--iterations", 2)
+    assert "1 of 1,080 entries of nan.csv is missing" in said
+    assert (folder / "nan.multicause.safetensors").exists()
+
+
 BAD_USES = {
     "corrupt model": (("transform", "corrupt.model", "data.npy", "-o", "o.npy"), "'corrupt.model' is cut short"),
     "no model": (("score", "nowhere", "data.npy"), "There is no model file 'nowhere'."),
@@ -384,7 +391,7 @@ BAD_USES = {
         "has 4 columns, but the model was fitted to 9.",
     ),
     "names": (("score", "bars.model", "other.csv"), "Column 8 of 'other.csv' is named 'time'"),
-    "nan to score": (("score", "bars.model", "nan.csv"), "holds nan at row 3"),
+    "infinity to score": (("score", "bars.model", "inf.npy"), "holds inf at row 0"),
     "output format": (("transform", "bars.model", "data.npy", "-o", "o.txt"), "'o.txt' must end in one of .npy"),
     "no output": (("sample", "bars.model", "-n", 3), "Missing option '-o' / '--output'"),
     "no samples": (("sample", "bars.model", "-n", 0, "-o", "o.npy"), "0 is not in the range x>=1"),

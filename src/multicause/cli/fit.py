@@ -15,7 +15,7 @@ from multicause.cli.reading import read_data
 if TYPE_CHECKING:
     import numpy as np
 
-MODELS = ("linca", "etnmf", "mca", "mca3", "restricted-mca")
+MODELS = ("linca", "etnmf", "gsc", "mca", "mca3", "restricted-mca")
 OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every state of so many causes, until at rest
 
 
@@ -44,8 +44,9 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
 
     output = output or Path(f"{data.stem}.multicause.safetensors")
     refuse_equal({"DATA": data, "--output": output, "--trace": settings["trace"], "--report": report})
-    X, names = read_data(data)
     estimator = _estimator(**settings)
+    X, names = read_data(data, estimator)
+    _tell_of_gaps(data, X)
     _learn(estimator, X, names)
     save_model(estimator, output)
     print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
@@ -61,7 +62,7 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
 
 def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bool, **settings: Any) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
-    from multicause import ETNMF, MCA, MCA3, LinCA, RestrictedMCA
+    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
     from multicause.learning import Annealing, ConditionalCooling
 
     chosen = given(settings)
@@ -75,7 +76,7 @@ def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bo
         chosen["cooling"] = ConditionalCooling(initial=anneal, final=1.0)
     elif anneal is not None:
         chosen["annealing"] = Annealing(initial=anneal)
-    return dict(zip(MODELS, (LinCA, ETNMF, MCA, MCA3, RestrictedMCA), strict=True))[model](verbose=1, **chosen)
+    return dict(zip(MODELS, (LinCA, ETNMF, GSC, MCA, MCA3, RestrictedMCA), strict=True))[model](verbose=1, **chosen)
 
 
 def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
@@ -87,6 +88,15 @@ def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
                 f"--model {model} weighs all states of at most {OF_ALL_STATES[model]} causes until the fields rest: "
                 f"it takes no {option}. Leave it out, or use --model mca."
             )
+
+
+def _tell_of_gaps(data: Path, X: np.ndarray) -> None:
+    import numpy as np
+
+    n_missing = int(np.isnan(X).sum())
+    if n_missing:
+        verb = "is" if n_missing == 1 else "are"
+        click.echo(f"{n_missing:,} of {X.size:,} entries of {data} {verb} missing: the fit goes by the others.")
 
 
 def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
@@ -108,12 +118,14 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
 
 def summary(estimator: Any) -> list[tuple[str, Any]]:
     """What a person wants to know of a fit at first sight."""
+    import numpy as np
+
     noise = getattr(estimator, "noise_variance_", None)  # which Poisson noise lacks
     return [
         ("causes", len(estimator.components_)),
         ("iterations", estimator.n_iter_),
         ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
         ("free energy per data point", float(estimator.free_energy_[-1])),
-        *([] if noise is None else [("noise variance", float(noise))]),
+        *([] if noise is None else [("noise variance", float(np.mean(noise)))]),
         ("active causes on average", float(estimator.activation_.sum())),
     ]

@@ -9,14 +9,15 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-def read_data(path: Path) -> tuple[np.ndarray, list[str] | None]:
-    """Read a table without missing values, and its column names where it has them."""
+def read_data(path: Path, estimator: Any) -> tuple[np.ndarray, list[str] | None]:
+    """Read a table and its column names, where it has them; missing values only where the estimator takes them."""
     import numpy as np
 
     from multicause.tables import TableError, read_table
 
     X, names = read_table(path)
-    wrong = np.argwhere(~np.isfinite(X))
+    takes_missing = estimator.__sklearn_tags__().input_tags.allow_nan
+    wrong = np.argwhere(np.isinf(X) if takes_missing else ~np.isfinite(X))
     if len(wrong):
         row, column = wrong[0]
         raise TableError(
@@ -28,7 +29,7 @@ def read_data(path: Path) -> tuple[np.ndarray, list[str] | None]:
 
 def read_data_for(estimator: Any, path: Path) -> np.ndarray:
     """Read a table whose columns are those that the estimator was fitted to."""
-    X, names = read_data(path)
+    X, names = read_data(path, estimator)
     n_features = estimator.components_.shape[1]
     if X.shape[1] != n_features:
         raise ValueError(f"'{path}' has {X.shape[1]} columns, but the model was fitted to {n_features}.")
