@@ -40,9 +40,9 @@ SETTINGS = (
     Setting(25.0, 32.01, 256, 18, 3),
     Setting(50.0, 28.35, 256),
     Setting(50.0, 28.48, 400),
-    Setting(15.0, 34.9, n_passes=2, ours=True),
-    Setting(25.0, 32.9, n_passes=2, ours=True),
-    Setting(50.0, 29.6, n_passes=2, ours=True),
+    Setting(15.0, 34.9, 800, 10, 5, max_iter=40, n_passes=2, ours=True),
+    Setting(25.0, 32.9, 400, 10, 5, max_iter=40, n_passes=2, ours=True),
+    Setting(50.0, 29.6, 256, 10, 5, max_iter=40, n_passes=2, patch_size=12, ours=True),
 )
 
 
