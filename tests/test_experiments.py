@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from multicause.datasets import data_folder
 from multicause.experiments import EXPERIMENTS, Options
 from multicause.experiments.base import REPORTED_SEEDS, error_row, reliability_row
 from multicause.experiments.mca_likelihood import exact_score
@@ -33,9 +34,13 @@ CHEAP = (
     "mca-widths",
     "mca-overcomplete",
     "mca-violations",
+    "gsc-selection",
+    "gsc-consistency",
+    "gsc-directions",
     "gsc-scaling",
     "gsc-clustering",
 )
+CHEAP_ON_DATA = ("gsc-separation", "gsc-table1", "gsc-tradeoff")
 
 
 def quick_run(name):
@@ -61,6 +66,12 @@ def test_an_experiment_runs_in_its_quick_version_and_json_holds_what_it_found(na
     assert len(read["rows"]) == len(result.rows)
     assert read["seconds"] > 0.0
     assert all(line["trials"] == 1 for line in read["details"].values())
+
+
+@pytest.mark.skipif(data_folder() is None, reason="needs MULTICAUSE_DATA")
+@pytest.mark.parametrize("name", CHEAP_ON_DATA)
+def test_an_experiment_on_recordings_runs_in_its_quick_version(name):
+    test_an_experiment_runs_in_its_quick_version_and_json_holds_what_it_found(name)
 
 
 def test_every_experiment_goes_by_its_own_name():

@@ -12,6 +12,7 @@ from multicause.datasets.bars import (
 from multicause.datasets.mnist import load_mnist
 from multicause.datasets.patches import image_patches, load_grass
 from multicause.datasets.registry import DatasetNotFound, data_folder, locate
+from multicause.datasets.sources import load_sources
 from multicause.datasets.spectrograms import AcousticMixtures, acoustic_mixtures, log_spectrogram
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "image_patches",
     "load_grass",
     "load_mnist",
+    "load_sources",
     "locate",
     "log_spectrogram",
     "make_bars",

@@ -10,8 +10,14 @@ from multicause.experiments.et_nmf_mnist import et_nmf_mnist
 from multicause.experiments.et_quality import et_quality
 from multicause.experiments.et_scaling import et_scaling
 from multicause.experiments.gsc_clustering import gsc_clustering
+from multicause.experiments.gsc_consistency import gsc_consistency
 from multicause.experiments.gsc_denoise import gsc_denoise
+from multicause.experiments.gsc_directions import gsc_directions
 from multicause.experiments.gsc_scaling import gsc_scaling
+from multicause.experiments.gsc_selection import gsc_selection
+from multicause.experiments.gsc_separation import gsc_separation
+from multicause.experiments.gsc_table1 import gsc_table1
+from multicause.experiments.gsc_tradeoff import gsc_tradeoff
 from multicause.experiments.mca_grass import mca_grass
 from multicause.experiments.mca_likelihood import mca_likelihood
 from multicause.experiments.mca_overlap import mca_overlap_16
@@ -47,6 +53,12 @@ EXPERIMENTS = {
         Experiment("mca-dense", "Four of sixteen bars at a time", _MCA, partial(measure_mca, "mca-dense")),
         Experiment("mca-acoustic", "Spoken words in a mixture", _MCA, partial(measure_mca, "mca-acoustic")),
         Experiment("mca-grass", "Parts of grass", _MCA, mca_grass),
+        Experiment("gsc-selection", "Posterior mass on the selected states", _GSC, gsc_selection),
+        Experiment("gsc-consistency", "Sparse directions from more and more data", _GSC, gsc_consistency),
+        Experiment("gsc-directions", "Sparse directions behind other priors", _GSC, gsc_directions),
+        Experiment("gsc-separation", "Sources of mixtures far from orthogonal", _GSC, gsc_separation),
+        Experiment("gsc-table1", "Sources from few samples", _GSC, gsc_table1),
+        Experiment("gsc-tradeoff", "Separation against the number of candidates", _GSC, gsc_tradeoff),
         Experiment("gsc-denoise", "A noisy image, cleaned", _GSC, gsc_denoise),
         Experiment("gsc-scaling", "Time of an iteration against the number of causes", _GSC, gsc_scaling),
         Experiment("gsc-clustering", "Data points that share candidates", _GSC, gsc_clustering),

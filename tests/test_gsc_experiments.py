@@ -1,0 +1,87 @@
+"""Sources, mixing matrices and verdicts of the experiments on sparse directions."""
+
+import numpy as np
+import pytest
+
+from multicause.datasets import DatasetNotFound, load_sources
+from multicause.estimators import GSC
+from multicause.experiments.gsc_consistency import CURVES, sparse_data
+from multicause.experiments.gsc_mixing import (
+    FACTORED,
+    TRUNCATED,
+    comparison_rows,
+    fit_directions,
+    orthogonal_bases,
+    perturbed_bases,
+    trial_details,
+)
+from multicause.experiments.gsc_selection import mean_quality, signed_bars
+from multicause.experiments.gsc_separation import evenly
+from multicause.experiments.gsc_table1 import parameters_of
+from multicause.metrics import amari_index
+
+
+@pytest.fixture
+def recordings(tmp_path, monkeypatch):
+    """A data folder with the files that sources are read from, of few samples."""
+    rng = np.random.default_rng(0)
+    for path, key, n in (
+        ("icalab/Speech4.npz", "Speech4", 4),
+        ("librispeech/libri20_5s_16k.npz", "x", 20),
+        ("eeg/eeglab_sample_32ch_128hz.npz", "data", 32),
+    ):
+        (tmp_path / path).parent.mkdir()
+        np.savez(tmp_path / path, **{key: (100.0 * rng.laplace(5.0, size=(n, 50))).astype(np.int16)})
+    monkeypatch.setenv("MULTICAUSE_DATA", str(tmp_path))
+
+
+@pytest.mark.parametrize(("name", "n_sources"), [("speech4", 4), ("voices10", 10), ("voices20", 20), ("eeg19", 19)])
+def test_sources_have_mean_zero_and_variance_one(recordings, name, n_sources):
+    sources = load_sources(name)
+    assert sources.shape == (50, n_sources)
+    np.testing.assert_allclose(sources.mean(axis=0), 0.0, atol=1e-12)
+    np.testing.assert_allclose(sources.std(axis=0), 1.0)
+
+
+def test_unknown_sources_and_missing_files_are_named(monkeypatch, tmp_path):
+    with pytest.raises(ValueError, match=r"name must be one of 'speech4', .*got 'speech5'"):
+        load_sources("speech5")
+    monkeypatch.setenv("MULTICAUSE_DATA", str(tmp_path))
+    with pytest.raises(DatasetNotFound, match=r"icalab/Speech4\.npz"):
+        load_sources("speech4")
+
+
+def test_samples_are_spread_over_the_whole_recording():
+    assert evenly(np.arange(10)[:, None], 3).ravel().tolist() == [0, 3, 6]
+
+
+def test_bases_are_orthogonal_and_perturbed_by_the_variance_asked_for():
+    Q = orthogonal_bases(30, np.random.default_rng(0))
+    np.testing.assert_allclose(Q @ Q.T, np.eye(30), atol=1e-12)
+    moved = perturbed_bases(30, 4.0, np.random.default_rng(0), length=10.0)
+    assert (moved - 10.0 * Q).std() == pytest.approx(2.0, rel=0.1)
+
+
+def test_truncated_is_better_only_if_every_likely_difference_says_so():
+    better = comparison_rows("x", {TRUNCATED: [0.1, 0.1, 0.2], FACTORED: [0.2, 0.3, 0.3]})[1]
+    assert better.measured == pytest.approx(0.4 / 3)
+    assert better.met
+    assert not comparison_rows("x", {TRUNCATED: [0.1, 0.1], FACTORED: [0.2, 0.05]})[1].met
+    assert trial_details({TRUNCATED: [0.1, 0.2]})["trials"] == 2
+
+
+def test_the_posterior_of_all_states_has_quality_one_and_a_truncated_one_less():
+    X, truth = signed_bars(6, seed=1000, n_samples=100)
+    settings = {"n_jobs": 1, "max_active": 6}
+    whole = GSC.from_parameters(**truth._asdict(), n_candidates=None, **settings)
+    assert mean_quality(whole, X) == pytest.approx(1.0)
+    few = GSC.from_parameters(**truth._asdict(), n_candidates=2, n_jobs=1, max_active=2)
+    assert mean_quality(few, X) < 0.9
+
+
+def test_directions_are_recovered_and_a_fit_goes_on_from_the_parameters_of_another():
+    X, bases = sparse_data(CURVES[0], 2000, seed=1000)
+    first = fit_directions(X, 1000, 30, n_candidates=5, max_active=5)
+    again = fit_directions(X, 1000, 20, n_candidates=5, max_active=5, **parameters_of(first))
+    assert amari_index(again.components_, bases) < 0.02
+    assert again.free_energy_[0] == pytest.approx(first.free_energy_[-1])
