@@ -11,9 +11,10 @@ from multicause.datasets import make_bars
 from multicause.execution import InProcess, split
 from multicause.learning import EM, Plan, run
 from multicause.learning.moments import data_moments
+from multicause.models import SpikeSlabLinear
 from multicause.models.spike_slab_linear import as_matrix
 from multicause.posteriors import ExactPosterior, FactoredPosterior, TruncatedPosterior
-from multicause.testing import brute_force
+from multicause.testing import brute_force, check_model
 
 from cases import SPIKE_SLAB
 
@@ -63,6 +64,12 @@ def test_the_learned_attributes_have_the_shapes_of_their_kind(noise, slab):
         slab=slab,
     )
     assert_array_equal(rebuilt.transform(signed_bars()), fit.transform(signed_bars()))
+
+
+@NOISES
+@SLABS
+def test_the_model_keeps_the_contract(noise, slab):
+    check_model(SpikeSlabLinear(4, 5, noise=noise, slab=slab))
 
 
 def test_samples_have_the_moments_of_the_model():

@@ -14,7 +14,7 @@ from safetensors.numpy import save
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from multicause.estimators import ETNMF, LinCA
+from multicause.estimators import ETNMF, GSC, LinCA
 from multicause.files import atomic_write
 from multicause.learning.annealing import Annealing
 from multicause.persistence import ModelFileError, _known_estimators, _known_values, load_model, save_model
@@ -365,7 +365,7 @@ def test_the_library_knows_its_own_estimators_schedules_and_outcomes():
     assert all(issubclass(cls, BaseEstimator) for cls in _known_estimators().values())
 
 
-@pytest.mark.parametrize("cls", [LinCA, ETNMF])
+@pytest.mark.parametrize("cls", [LinCA, ETNMF, GSC])
 def test_a_real_model_gives_the_same_codes_after_a_round_trip(path, X, cls):
     data = np.abs(X).astype(np.float32)
     saved = cls(n_components=3, annealing=Annealing(initial=2.0), max_iter=4, random_state=0).fit(data)

@@ -21,8 +21,8 @@ class FieldModel:
         H and D.
     shared_activation : bool
         One pi for all causes instead of one each.
-    fixed : frozenset of {"components", "activation", "noise_variance"}
-        Parameters that the M-step leaves alone.
+    fixed : frozenset of str
+        Names of parameters that the M-step leaves alone.
     truncated_at : int or None
         gamma, where only data points of at most gamma causes teach (data classification): pi is then the parameter
         of a prior truncated to |s| <= gamma.

@@ -61,41 +61,33 @@ class PreparedFactored:
         """The E-step of a chunk, which remembers its factors for the next iteration."""
         weights, Y = chunk.row_weights(), chunk.rows()
         codes = self._ascend(chunk, Y)
-        x = codes.probability * codes.mean
+        x = codes.probability * codes.mean * self.unit
+        own = self.unit**2 * codes.probability * (codes.variance + codes.mean**2) - x**2  # each cause's own variance
         weighted = weights[:, None] * x
-        own = codes.probability * (codes.variance + codes.mean**2) - x**2  # what a cause's own variance adds
         xx = weighted.T @ x
         np.fill_diagonal(xx, np.diag(xx) + weights @ own)
-        missing = np.isnan(Y)
-        rebuilt = (x * self.unit) @ self.params.components
-        filled = np.where(missing, rebuilt, Y)
-        xy = self.unit[:, None] * (weighted.T @ filled)
-        spread = np.zeros_like(filled)
-        if missing.any():  # a missing entry varies with the causes and with the noise
-            noise = self.model.noise_matrix(self.params)
-            field_squares = np.square(self.unit[:, None] * self.params.components)
-            xy += (
-                self.unit[:, None]
-                * ((weights[:, None] * own).T @ missing)
-                * (self.unit[:, None] * self.params.components)
-            )
-            spread = missing * (own @ field_squares + noise)
-        if self.model.noise == "full":
-            yy = (weights[:, None] * filled).T @ filled
-        else:
-            per_feature = weights @ (np.square(filled) + spread)
-            yy = per_feature if self.model.noise == "diagonal" else np.asarray(per_feature.sum())
+        xy, yy = self._with_data(Y, weights, x, own)
+        empty = np.zeros(0), np.zeros((0, 0))
         statistics = SpikeSlabStatistics(
-            float(weights.sum()),
-            weights @ codes.probability,
-            self.unit * weighted.sum(axis=0),
-            np.outer(self.unit, self.unit) * xx,
-            xy,
-            yy,
-            np.zeros(0),
-            np.zeros((0, 0)),
+            float(weights.sum()), weights @ codes.probability, weighted.sum(axis=0), xx, xy, yy, *empty
         )
         return EStep(float(codes.bound @ weights), statistics)
+
+    def _with_data(
+        self, Y: np.ndarray, weights: np.ndarray, x: np.ndarray, own: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """sum_n w_n <x y^T>, and <y y^T> in the noise's shape; a missing entry varies with the causes and the noise."""
+        fields, missing = self.params.components, np.isnan(Y)
+        filled = np.where(missing, x @ fields, Y)
+        xy = (weights[:, None] * x).T @ filled
+        if self.model.noise == "full":
+            return xy, (weights[:, None] * filled).T @ filled
+        squares = np.square(filled)
+        if missing.any():
+            xy += ((weights[:, None] * own).T @ missing) * fields
+            squares += missing * (own @ np.square(fields) + self.model.noise_matrix(self.params))
+        per_feature = weights @ squares
+        return xy, per_feature if self.model.noise == "diagonal" else np.asarray(per_feature.sum())
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         """The evidence lower bound of each row."""
