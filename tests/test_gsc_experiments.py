@@ -67,6 +67,9 @@ def test_truncated_is_better_only_if_every_likely_difference_says_so():
     assert better.measured == pytest.approx(0.4 / 3)
     assert better.met
     assert not comparison_rows("x", {TRUNCATED: [0.1, 0.1], FACTORED: [0.2, 0.05]})[1].met
+    further = comparison_rows("x", {TRUNCATED: [0.1], "wider": [0.3], FACTORED: [0.2]})
+    assert [row.setting for row in further] == ["x", "x", "x, wider", "x, wider"]
+    assert [row.met for row in further] == [None, True, None, False]
     assert trial_details({TRUNCATED: [0.1, 0.2]})["trials"] == 2
 
 

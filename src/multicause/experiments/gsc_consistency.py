@@ -49,6 +49,7 @@ def gsc_consistency(options: Options) -> Result:
             seeds = options.seeds(TRIALS_AT_LARGEST if n_samples == LARGEST else N_TRIALS)
             trials = run_trials(partial(recovery_error, curve, n_samples), seeds, options, title)
             rows.append(_row(curve, f"{title}, {len(trials)} trials", n_samples, trials))
+            options.report(f"{title}: mean {np.mean(trials):.4f}")
             details[title] = trial_details({curve.title: trials})
             indices[curve.title, n_samples] = trials
     return Result("gsc-consistency", rows, _figure(indices), details=details)

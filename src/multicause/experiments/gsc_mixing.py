@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from multicause.estimators import GSC
-from multicause.experiments.base import Row
+from multicause.experiments.base import Options, Row
 from multicause.metrics import amari_index, bootstrap_interval
 
 TRUNCATED, FACTORED = "truncated", "factored"
@@ -42,16 +42,28 @@ def unmixing_error(X: np.ndarray, mixing: np.ndarray, seed: int, max_iter: int, 
 
 
 def comparison_rows(title: str, indices: Indices) -> list[Row]:
-    """The truncated posterior's index, and by how much the factored one's is larger: met if surely so.
+    """The index of each truncated posterior, and by how much the factored one's is larger: met if surely so.
 
-    Both posteriors see the same data in a trial, so that the interval is of the differences.
+    All posteriors see the same data in a trial, so that the interval is of the differences.
     """
-    gains = np.subtract(indices[FACTORED], indices[TRUNCATED])
-    interval = bootstrap_interval(gains)
-    return [
-        mean_row(title, indices[TRUNCATED], "Amari index"),
-        Row(title, "factored less truncated", "> 0", float(gains.mean()), interval, bool(interval[0] > 0.0)),
-    ]
+    rows = []
+    for method in indices:
+        if method == FACTORED:
+            continue
+        setting = title if method == TRUNCATED else f"{title}, {method}"
+        gains = np.subtract(indices[FACTORED], indices[method])
+        interval = bootstrap_interval(gains)
+        rows.append(mean_row(setting, indices[method], "Amari index"))
+        met = bool(interval[0] > 0.0)
+        rows.append(Row(setting, "factored less truncated", "> 0", float(gains.mean()), interval, met))
+    return rows
+
+
+def by_method(title: str, trials: Sequence[Mapping[str, float]], options: Options) -> Indices:
+    """Trials of all methods as a list per method; their means are reported on the way."""
+    indices = {method: [trial[method] for trial in trials] for method in trials[0]}
+    options.report(f"{title}: {', '.join(f'{method} {np.mean(v):.4f}' for method, v in indices.items())}")
+    return indices
 
 
 def mean_row(title: str, values: Sequence[float], measure: str, published: str = "-") -> Row:

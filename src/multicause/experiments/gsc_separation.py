@@ -11,6 +11,7 @@ from multicause.experiments.gsc_mixing import (
     FACTORED,
     TRUNCATED,
     Indices,
+    by_method,
     comparison_rows,
     perturbed_bases,
     plot_curves,
@@ -33,7 +34,7 @@ def gsc_separation(options: Options) -> Result:
         title = f"{name}, {'noisy' if noise else 'noiseless'}, sigma={perturbation:g}"
         task = partial(separation_errors, name, noise, perturbation, 5 if options.quick else MAX_ITER)
         trials = run_trials(task, options.seeds(N_TRIALS), options, title)
-        indices[name, noise, perturbation] = {method: [trial[method] for trial in trials] for method in trials[0]}
+        indices[name, noise, perturbation] = by_method(title, trials, options)
         rows += comparison_rows(title, indices[name, noise, perturbation])
         details[title] = trial_details(indices[name, noise, perturbation])
     return Result("gsc-separation", rows, _figure(indices), details=details)
