@@ -1,4 +1,8 @@
-"""`gsc-selection`: how much of the posterior lies on the states that the selection keeps (GSC §5.1)."""
+"""`gsc-selection`: how much of the posterior lies on the states that the selection keeps (GSC §5.1).
+
+Of these data 3 % hold more than four bars and 12 % more than three, of which a truncation keeps next to nothing; and a
+weak bar crossed by a strong one is easily passed over. Q is therefore also measured at the generating parameters.
+"""
 
 from functools import partial
 from itertools import product
@@ -66,7 +70,7 @@ def _row(title: str, quality: list[float]) -> Row:
 def _figure(quality: dict[str, list[float]]):
     import matplotlib.pyplot as plt
 
-    figure, ax = plt.subplots(figsize=(6.0, 3.6), layout="constrained")
+    figure, ax = plt.subplots(figsize=(8.0, 3.6), layout="constrained")
     for place, values in enumerate(quality.values()):
         ax.plot(np.full(len(values), place), values, "o", markersize=3.0)
     ax.axhline(PUBLISHED, color="0.5", linestyle=":", label="paper: all above")
