@@ -409,3 +409,14 @@ def log_normalisers(problem, candidates, tree, singletons):
             log_normaliser[first + lane] = path.largest[lane] + np.log(path.total[lane])
             mean_energy[first + lane] = path.largest[lane] + path.energy[lane] / path.total[lane]
     return log_normaliser, mean_energy
+
+
+@njit(cache=True, nogil=True)
+def symmetric(upper, unit):
+    """unit_h unit_k times the symmetric matrix that `upper` holds the upper triangle of, in its place."""
+    for h in range(len(unit)):
+        for k in range(h, len(unit)):
+            value = upper[h, k] * unit[h] * unit[k]
+            upper[h, k] = value
+            upper[k, h] = value
+    return upper

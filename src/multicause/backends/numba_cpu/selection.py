@@ -4,6 +4,22 @@ import numpy as np
 from numba import njit
 
 
+@njit(inline="always")
+def _offer(value, h, best, which, filled):
+    """Insert cause h among the best, in falling order of their scores; returns how many there are now."""
+    n_candidates = best.size
+    if filled == n_candidates and value <= best[n_candidates - 1]:
+        return filled
+    i = min(filled, n_candidates - 1)
+    while i > 0 and value > best[i - 1]:
+        best[i] = best[i - 1]
+        which[i] = which[i - 1]
+        i -= 1
+    best[i] = value
+    which[i] = h
+    return min(filled + 1, n_candidates)
+
+
 @njit(cache=True, nogil=True)
 def top_candidates(scores, shift, scale, n_candidates):
     """The columns of the largest (scores[n] - shift) * scale, in rising order; among equals the first wins.
@@ -15,21 +31,26 @@ def top_candidates(scores, shift, scale, n_candidates):
     best = np.empty(n_candidates, dtype=np.float32)
     which = np.empty(n_candidates, dtype=np.int32)
     for n in range(n_rows):
-        best[:] = -np.inf
-        which[:] = 0
         filled = 0
         for h in range(n_columns):
-            value = np.float32((scores[n, h] - shift[h]) * scale[h])
-            if filled == n_candidates and value <= best[n_candidates - 1]:
-                continue
-            i = min(filled, n_candidates - 1)
-            while i > 0 and value > best[i - 1]:
-                best[i] = best[i - 1]
-                which[i] = which[i - 1]
-                i -= 1
-            best[i] = value
-            which[i] = h
-            filled = min(filled + 1, n_candidates)
+            filled = _offer(np.float32((scores[n, h] - shift[h]) * scale[h]), h, best, which, filled)
+        chosen[n] = np.sort(which)
+    return chosen
+
+
+@njit(cache=True, nogil=True)
+def top_singletons(linear, shift, inverse, constant, n_candidates):
+    """The same for the scores constant + (linear + shift)^2 inverse / 2; the last two are (1, H) or (N, H)."""
+    n_rows, n_columns = linear.shape
+    chosen = np.empty((n_rows, n_candidates), dtype=np.int32)
+    best = np.empty(n_candidates, dtype=np.float32)
+    which = np.empty(n_candidates, dtype=np.int32)
+    for n in range(n_rows):
+        row = n if len(inverse) > 1 else 0
+        filled = 0
+        for h in range(n_columns):
+            c = linear[n, h] + shift[h]
+            filled = _offer(np.float32(constant[row, h] + 0.5 * c * c * inverse[row, h]), h, best, which, filled)
         chosen[n] = np.sort(which)
     return chosen
 

@@ -8,8 +8,14 @@ import numpy as np
 from scipy import linalg
 from scipy.special import logit
 
-from multicause.backends.numba_cpu.schur_walk import Moments, Problem, expectations, log_normalisers
-from multicause.backends.numba_cpu.selection import top_candidates
+from multicause.backends.numba_cpu.schur_walk import (
+    Moments,
+    Problem,
+    expectations,
+    log_normalisers,
+    symmetric,
+)
+from multicause.backends.numba_cpu.selection import top_singletons
 from multicause.backends.numba_cpu.subset_tree import subset_tree
 from multicause.backends.tiles import tiled_product
 from multicause.models.base import combine
@@ -123,10 +129,8 @@ class Walk:
         if isinstance(evidence, MixedEvidence):
             return _merged(evidence, [self.select(part, n_candidates) for part in evidence.parts])
         problem = evidence.problem
-        scores = np.square(problem.linear + problem.shift)
-        scores *= 0.5 * problem.inverse
-        scores += problem.constant - logit(self.params.activation)
-        return top_candidates(scores, np.zeros(scores.shape[1]), np.ones(scores.shape[1]), n_candidates)
+        constant = problem.constant - logit(self.params.activation)
+        return top_singletons(problem.linear, problem.shift, problem.inverse, constant, n_candidates)
 
     def free_energies(self, evidence, candidates):
         if isinstance(evidence, MixedEvidence):
@@ -162,7 +166,7 @@ class Walk:
         free_energies, moments = self._expectations(evidence, candidates, weights)
         weight = float(weights.sum())
         weighted = weights[:, None] * moments.x if (weights != 1.0).any() else moments.x
-        x, xx = self.unit * weighted.sum(axis=0), np.outer(self.unit, self.unit) * _symmetric(moments.xx)
+        x, xx = self.unit * weighted.sum(axis=0), symmetric(moments.xx, self.unit)
         if gappy is None:
             xy = self.unit[:, None] * (weighted.T @ evidence.Y + self.whiten.back(moments.xy))
             yy = self._squares(evidence, weights, moments)
@@ -171,7 +175,8 @@ class Walk:
         z, zz = np.zeros(0), _NOTHING
         if self.correlated:
             z = self.unit * (self.correlation @ moments.t)
-            spread = weight * self.correlation + self.correlation @ _symmetric(moments.tt) @ self.correlation
+            tt = symmetric(moments.tt, np.ones_like(self.unit))
+            spread = weight * self.correlation + self.correlation @ tt @ self.correlation
             zz = np.outer(self.unit, self.unit) * spread
         return free_energies, SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz)
 
@@ -242,8 +247,3 @@ def _merged(evidence, results):
     """The parts' results, (n, ...) each, in the order of the rows."""
     order = np.argsort(np.concatenate(evidence.rows), kind="stable")
     return np.concatenate(results)[order]
-
-
-def _symmetric(upper):
-    """A matrix from its upper triangle."""
-    return upper + np.triu(upper, 1).T
