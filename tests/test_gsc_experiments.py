@@ -66,7 +66,10 @@ def test_truncated_is_better_only_if_every_likely_difference_says_so():
     better = comparison_rows("x", {TRUNCATED: [0.1, 0.1, 0.2], FACTORED: [0.2, 0.3, 0.3]})[1]
     assert better.measured == pytest.approx(0.4 / 3)
     assert better.met
-    assert not comparison_rows("x", {TRUNCATED: [0.1, 0.1], FACTORED: [0.2, 0.05]})[1].met
+    alike = {TRUNCATED: [0.1, 0.1], FACTORED: [0.2, 0.05]}
+    assert not comparison_rows("x", alike)[1].met
+    assert comparison_rows("x", alike, equal=True)[1].met
+    assert not comparison_rows("x", {TRUNCATED: [0.2, 0.2], FACTORED: [0.1, 0.1]}, equal=True)[1].met
     further = comparison_rows("x", {TRUNCATED: [0.1], "wider": [0.3], FACTORED: [0.2]})
     assert [row.setting for row in further] == ["x", "x", "x, wider", "x, wider"]
     assert [row.met for row in further] == [None, True, None, False]
