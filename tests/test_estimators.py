@@ -387,8 +387,8 @@ def test_importing_multicause_compiles_nothing_and_does_not_load_numba():
 def test_kernels_are_cached_on_disk_under_a_name_that_follows_their_sources(tmp_path):
     code = (
         "from multicause.backends.numba_cpu import load, cache_folder, source_hash; import numpy as np;"
-        "kernel = load('weighing'); kernel._exponentiate(np.zeros(3), np.empty(3));"
-        "print(cache_folder()); print(source_hash()); print(sum(kernel._exponentiate.stats.cache_hits.values()))"
+        "kernel = load('vector_math'); kernel.exponentiate(np.zeros(3), np.empty(3));"
+        "print(cache_folder()); print(source_hash()); print(sum(kernel.exponentiate.stats.cache_hits.values()))"
     )
     runs = []
     for _ in range(2):

@@ -14,7 +14,7 @@ from scipy.special import gammaln, logit
 
 from multicause.backends.numba_cpu.selection import poisson_upper_bound_scores, top_candidates, upper_bound_scores
 from multicause.backends.numba_cpu.subset_tree import subset_tree
-from multicause.backends.numba_cpu.vector_math import flushed_exp
+from multicause.backends.numba_cpu.vector_math import exponentiate, flushed_exp, take_logs
 from multicause.backends.tiles import tiled_product
 from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatistics, sharpness
 
@@ -121,28 +121,43 @@ def _weigh(fields, states, chosen, row, singletons, weights):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _share(fields, members, weight, y, sums):
-    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes."""
+def _share_hard(components, members, weight, y, sums):
+    """Add weight * A_hd(s) and weight * A_hd(s) y_d for a state of two or more causes; causes that tie share."""
     for d in range(y.size):
+        top = 0.0
         total = 0.0
-        if fields.power == 0.0:
-            top = 0.0
-            for k in range(members.size):
-                top = max(top, fields.components[members[k], d])
-            for k in range(members.size):
-                total += 1.0 if fields.components[members[k], d] == top else 0.0
-            for k in range(members.size):
-                share = weight / total if fields.components[members[k], d] == top else 0.0
-                sums.a[members[k], d] += share
-                sums.ay[members[k], d] += share * y[d]
-        else:
-            for k in range(members.size):
-                total += fields.u[members[k], d]
-            factor = weight * np.exp(fields.power * np.log(total))
-            for k in range(members.size):
-                share = fields.v[members[k], d] * factor
-                sums.a[members[k], d] += share
-                sums.ay[members[k], d] += share * y[d]
+        for k in range(members.size):
+            top = max(top, components[members[k], d])
+        for k in range(members.size):
+            total += 1.0 if components[members[k], d] == top else 0.0
+        for k in range(members.size):
+            share = weight / total if components[members[k], d] == top else 0.0
+            sums.a[members[k], d] += share
+            sums.ay[members[k], d] += share * y[d]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _share(fields, members, weight, y, sums, work):
+    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes."""
+    if fields.power == 0.0:
+        _share_hard(fields.components, members, weight, y, sums)
+        return
+    u, v = fields.u, fields.v
+    work[:] = 0.0
+    for k in range(members.size):
+        h = members[k]
+        for d in range(y.size):
+            work[d] += u[h, d]
+    take_logs(work)
+    for d in range(y.size):
+        work[d] *= fields.power
+    exponentiate(work, work)
+    for k in range(members.size):
+        h = members[k]
+        for d in range(y.size):
+            share = weight * v[h, d] * work[d]
+            sums.a[h, d] += share
+            sums.ay[h, d] += share * y[d]
 
 
 @njit(cache=True, nogil=True)
@@ -159,7 +174,7 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
     log_maxima = np.full((max_active + 1, n_features), OFF)
     log_normaliser, energy, distance = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
     alone = np.zeros(evidence.singles.shape)
-    members = np.empty(max_active, dtype=np.int64)
+    members, work = np.empty(max_active, dtype=np.int64), np.empty(n_features)
     for n in range(n_rows):
         row, y, chosen = evidence.singles[n], evidence.Y[n], candidates[n]
         _walk(fields, tree, y, chosen, row, evidence.silence[n], states, maxima, log_maxima)
@@ -177,7 +192,7 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
             else:
                 distance[n] += weights[k] * _squared_distance(fields, members[:depth], y)
                 if depth > 1 and weights[k] > NEGLIGIBLE and sample_weights[n] > 0.0:
-                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, sums)
+                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, sums, work)
             if sums.rebuilt.size:
                 _superpose(fields, members[:depth], weights[k], sums.rebuilt[n])
     return log_normaliser, energy, alone, distance

@@ -21,7 +21,7 @@ from numba import njit
 
 from multicause.backends.numba_cpu.lanes import LANES, fill, load, store
 from multicause.backends.numba_cpu.missing import observed_overlap
-from multicause.backends.numba_cpu.vector_math import positive_log
+from multicause.backends.numba_cpu.vector_math import take_logs
 from multicause.backends.numba_cpu.weighing import OFF, weigh_singletons, weigh_states
 
 
@@ -212,16 +212,10 @@ def _walk(tree, path):
         store(path.pivots, row, pivots)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")  # a check for division by zero would not vectorise
-def _take_logs(pivots):
-    for i in range(pivots.size):
-        pivots[i] = positive_log(abs(pivots[i]))
-
-
 @njit(cache=True, nogil=True)
 def _finish_log_joints(tree, path, beta):
     """states <- beta times the log joints; largest <- the largest of each lane."""
-    _take_logs(path.pivots.reshape(-1))
+    take_logs(path.pivots.reshape(-1))
     path.states[0, :] = 0.0
     for row in range(1, len(path.at)):
         parent = tree.parent[row]

@@ -25,7 +25,7 @@ def _as_float(typingctx, bits):
 
 @njit(inline="always")
 def flushed_exp(x):
-    """exp(x) for x <= 0 to a few units in the last place; exactly 0 below LOWEST (-inf included).
+    """exp(x) for x < 700 to a few units in the last place; exactly 0 below LOWEST (-inf included).
 
     x = k log 2 + r with |r| <= log(2)/2; exp(r) by its Taylor polynomial of degree 13 (error 1e-17), k added to the
     exponent's bits. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits, without a conversion.
@@ -76,3 +76,22 @@ def positive_log(x):
     p = p * rr + 1.0 / 3.0
     p = p * rr + 1.0
     return 2.0 * r * p + k * 0.6931471805599453
+
+
+# A function without options of its own inherits those of the caller that first compiles it, and keeps them on disk:
+# reassociation would undo the rounding in `flushed_exp`, and a check for division by zero would not vectorise.
+_plainly = njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
+
+
+@_plainly
+def exponentiate(x, result):
+    """result <- exp(x): a flat loop of its own, since only then does the compiler vectorise the polynomial."""
+    for i in range(x.size):
+        result[i] = flushed_exp(x[i])
+
+
+@_plainly
+def take_logs(x):
+    """x <- log|x|, likewise."""
+    for i in range(x.size):
+        x[i] = positive_log(abs(x[i]))

@@ -3,17 +3,10 @@
 from numba import njit
 
 from multicause.backends.numba_cpu.lanes import LANES
-from multicause.backends.numba_cpu.vector_math import flushed_exp
+from multicause.backends.numba_cpu.vector_math import exponentiate
 
 OFF = -1e300  # the log joint of a state that is not there
 FLOOR = -80.0  # below the exponent that is flushed to 0: keeps 0 * log 0 finite
-
-
-@njit(cache=True, nogil=True)
-def _exponentiate(x, weights):
-    """weights <- exp(x): a flat loop of its own, since only then does the compiler vectorise the polynomial."""
-    for i in range(x.size):
-        weights[i] = flushed_exp(x[i])
 
 
 @njit(cache=True, nogil=True)
@@ -24,7 +17,7 @@ def weigh_states(states, largest, weights, total, energy):
     for row in range(states.shape[0]):
         for lane in range(LANES):
             states[row, lane] = max(states[row, lane] - largest[lane], FLOOR)
-    _exponentiate(states.reshape(-1), weights.reshape(-1))
+    exponentiate(states.reshape(-1), weights.reshape(-1))
     for row in range(states.shape[0]):
         for lane in range(LANES):
             total[lane] += weights[row, lane]
@@ -39,7 +32,7 @@ def weigh_singletons(rows, largest, weights, total, energy):
         row = rows[lane]
         for h in range(row.size):
             row[h] = max(row[h] - top, FLOOR)
-    _exponentiate(rows.reshape(-1), weights.reshape(-1))
+    exponentiate(rows.reshape(-1), weights.reshape(-1))
     for lane in range(LANES):
         row_total = 0.0
         row_energy = 0.0
