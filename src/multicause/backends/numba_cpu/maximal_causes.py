@@ -143,19 +143,20 @@ def _share(fields, members, weight, y, sums, work):
         _share_hard(fields.components, members, weight, y, sums)
         return
     u, v = fields.u, fields.v
-    work[:] = 0.0
+    total, power = work  # apart, since the compiler vectorises no loop that overwrites what it reads
+    total[:] = 0.0
     for k in range(members.size):
         h = members[k]
         for d in range(y.size):
-            work[d] += u[h, d]
-    take_logs(work)
+            total[d] += u[h, d]
+    take_logs(total)
     for d in range(y.size):
-        work[d] *= fields.power
-    exponentiate(work, work)
+        total[d] *= fields.power
+    exponentiate(total, power)
     for k in range(members.size):
         h = members[k]
         for d in range(y.size):
-            share = weight * v[h, d] * work[d]
+            share = weight * v[h, d] * power[d]
             sums.a[h, d] += share
             sums.ay[h, d] += share * y[d]
 
@@ -174,7 +175,7 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
     log_maxima = np.full((max_active + 1, n_features), OFF)
     log_normaliser, energy, distance = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
     alone = np.zeros(evidence.singles.shape)
-    members, work = np.empty(max_active, dtype=np.int64), np.empty(n_features)
+    members, work = np.empty(max_active, dtype=np.int64), (np.empty(n_features), np.empty(n_features))
     for n in range(n_rows):
         row, y, chosen = evidence.singles[n], evidence.Y[n], candidates[n]
         _walk(fields, tree, y, chosen, row, evidence.silence[n], states, maxima, log_maxima)
