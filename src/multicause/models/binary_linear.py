@@ -57,15 +57,16 @@ class BinaryLinear(FieldModel):
 
         Both terms are those of the entries of y that are numbers; the others are missing.
         """
-        residual = np.nan_to_num(Y[:, None, :] - self.superpose(params, states), nan=0.0)  # (N, K, D)
+        seen = ~np.isnan(Y)
+        residual = np.where(seen[:, None, :], Y[:, None, :] - self.superpose(params, states), 0.0)  # (N, K, D)
         distance = np.einsum("nkd,nkd->nk", residual, residual)
-        n_seen = np.count_nonzero(~np.isnan(Y), axis=1)[:, None]
+        n_seen = np.count_nonzero(seen, axis=1)[:, None]
         log_noise = -0.5 * n_seen * np.log(2.0 * np.pi * params.noise_variance)
         return log_prior(params.activation, states) + log_noise - 0.5 * distance / params.noise_variance
 
     def selection_scores(self, params: FieldParams, Y: np.ndarray) -> np.ndarray:
         """W_h^T y / |W_h|: the cosine of ET eq. 33, whose factor 1/|y| changes no ranking."""
-        return (np.nan_to_num(Y, nan=0.0) @ params.components.T) * inverse_norms(params.components)
+        return (np.where(np.isnan(Y), 0.0, Y) @ params.components.T) * inverse_norms(params.components)
 
     def accumulate(
         self, params: FieldParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
@@ -78,9 +79,9 @@ class BinaryLinear(FieldModel):
         mean = np.einsum("nk,nkh->nh", weights, states)
         ss = np.einsum("nk,nkh,nkg->hg", weights, states, states, optimize=True)
         row_weights = weights.sum(axis=1)
-        seen = np.nan_to_num(Y, nan=0.0)
-        sy, yy = mean.T @ seen, float(row_weights @ np.einsum("nd,nd->n", seen, seen))
         missing = np.isnan(Y)
+        seen = np.where(missing, 0.0, Y)
+        sy, yy = mean.T @ seen, float(row_weights @ np.einsum("nd,nd->n", seen, seen))
         if missing.any():
             rebuilt = self.superpose(params, states) * missing[:, None, :]  # (N, K, D)
             sy += np.einsum("nk,nkh,nkd->hd", weights, states, rebuilt, optimize=True)
