@@ -257,7 +257,6 @@ def test_awkward_data_give_finite_results(estimator, name):
 
 
 BAD_DATA = {
-    "nan": (np.array([[1.0, np.nan], [1.0, 2.0]]), "Input X contains NaN"),
     "inf": (np.array([[1.0, np.inf], [1.0, 2.0]]), "Input X contains infinity"),
     "strings": (np.array([["a", "b"], ["c", "d"]]), "could not convert string to float"),
     "empty": (np.empty((0, 3)), "0 sample"),
@@ -274,10 +273,14 @@ BAD_DATA = {
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_get_a_clear_error(estimator, name):
     X, message = BAD_DATA[name]
-    if name == "nan" and estimator in (LinCA, GSC):
-        pytest.skip("missing entries are welcome")
     with pytest.raises(ValueError, match=message):
         estimator(2).fit(X)
+
+
+@pytest.mark.parametrize("estimator", [ETNMF, MCA])
+def test_missing_entries_get_a_clear_error_where_the_model_has_no_place_for_them(estimator):
+    with pytest.raises(ValueError, match="Input X contains NaN"):
+        estimator(2).fit(np.array([[1.0, np.nan], [1.0, 2.0]]))
 
 
 def test_negative_data_for_a_non_negative_model_are_named_and_can_be_allowed():

@@ -38,17 +38,23 @@ class FieldEstimator(ComponentEstimator):
         estimator : object
             The fitted estimator.
         """
-        components = check_array(components, dtype=[np.float64, np.float32], input_name="components")
-        estimator = cls(n_components=len(components), **settings)
-        estimator._validate_params()
-        estimator._truncation(len(components))
+        estimator, components = cls._for_components(components, settings)
         params = FieldParams(
             estimator._check_components(components, components.shape, "components"),
             check_activation(activation, len(components), "activation"),
             check_noise_variance(noise_variance, "noise_variance"),
         )
-        estimator.n_features_in_ = components.shape[1]
         return estimator._keep(Outcome(params, np.array([]), 0, Stop.PARAMETERS_GIVEN), components.dtype)
+
+    @classmethod
+    def _for_components(cls, components, settings: dict) -> tuple[Any, np.ndarray]:
+        """An estimator of given settings that suits given fields, and the fields as an array."""
+        components = check_array(components, dtype=[np.float64, np.float32], input_name="components")
+        estimator = cls(n_components=len(components), **settings)
+        estimator._validate_params()
+        estimator._posterior(len(components), False)
+        estimator.n_features_in_ = components.shape[1]
+        return estimator, components
 
     def _model_settings(self, n_components: int, moments: DataMoments | None) -> dict:
         """What the model's constructor wants to know of the estimator's arguments and of the data."""

@@ -4,7 +4,6 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_array
 
 from multicause._compat import Interval, StrOptions
 from multicause.estimators.field_estimator import FieldEstimator
@@ -219,11 +218,8 @@ default=None
         estimator : object
             The fitted estimator.
         """
-        components = check_array(components, dtype=[np.float64, np.float32], input_name="components")
+        estimator, components = cls._for_components(components, settings)
         shape = components.shape
-        estimator = cls(n_components=shape[0], **settings)
-        estimator._validate_params()
-        estimator._posterior(shape[0], False)
         params = SpikeSlabParams(
             check_components(components, shape, "components"),
             check_activation(activation, shape[0], "activation"),
@@ -231,7 +227,6 @@ default=None
             check_covariance(slab_covariance, shape[0], estimator.slab, "slab_covariance"),
             check_covariance(noise_variance, shape[1], estimator.noise, "noise_variance"),
         )
-        estimator.n_features_in_ = shape[1]
         return estimator._keep(Outcome(params, np.array([]), 0, Stop.PARAMETERS_GIVEN), components.dtype)
 
     def transform(self, X):

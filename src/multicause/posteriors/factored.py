@@ -1,13 +1,14 @@
 """The factored posterior of spike-and-slab sparse coding: every cause on its own, the usual rival of truncation."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.backends.tiles import tiled_product
+from multicause.backends.whitening import Whitening
 from multicause.execution.chunks import Chunk
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
 from multicause.posteriors.truncated import EStep
@@ -31,8 +32,6 @@ class FactoredPosterior:
     most_sweeps: int = 200
     tol: float = 1e-6
 
-    max_active: ClassVar[int] = 0  # nothing is truncated
-
     def prepare(self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0) -> "PreparedFactored":
         """Everything that all chunks of one iteration share."""
         return PreparedFactored(self, model, params)
@@ -53,8 +52,7 @@ class PreparedFactored:
     def __init__(self, posterior: FactoredPosterior, model: SpikeSlabLinear, params: SpikeSlabParams):
         self.posterior, self.model, self.params = posterior, model, params
         self.unit = np.sqrt(params.slab_covariance)
-        whitening: Any = numba_cpu.load("spike_slab_linear").Whitening
-        self.whiten = whitening(model.noise_matrix(params))
+        self.whiten = Whitening(model.noise_matrix(params))
         self.fields = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))
 
     def statistics(self, chunk: Chunk) -> EStep:

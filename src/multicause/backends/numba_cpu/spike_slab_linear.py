@@ -18,6 +18,7 @@ from multicause.backends.numba_cpu.schur_walk import (
 from multicause.backends.numba_cpu.selection import top_singletons
 from multicause.backends.numba_cpu.subset_tree import subset_tree
 from multicause.backends.tiles import tiled_product
+from multicause.backends.whitening import Whitening
 from multicause.models.base import combine
 from multicause.models.spike_slab_linear import SpikeSlabStatistics
 
@@ -208,34 +209,6 @@ class Walk:
     def _bound(self, evidence, log_normaliser, energy):
         """F_n = <log p>_q + H(q), where q is proportional to p^beta and `energy` is beta <log p - constant>_q."""
         return evidence.constant + log_normaliser + (1.0 - self.beta) / self.beta * energy
-
-
-class Whitening:
-    """Y -> Y R with R R^T = Sigma^-1, for Sigma given as (D,) variances or as a (D, D) matrix."""
-
-    def __init__(self, noise):
-        self.diagonal = noise.ndim == 1
-        self.factor = np.sqrt(noise) if self.diagonal else linalg.cholesky(noise, lower=True)
-        self.log_scale = np.log(self.factor if self.diagonal else np.diag(self.factor)) + 0.5 * np.log(2.0 * np.pi)
-        if not self.diagonal:
-            self.R = np.ascontiguousarray(linalg.solve_triangular(self.factor, np.eye(len(noise)), lower=True).T)
-
-    def __call__(self, Y):
-        return Y / self.factor if self.diagonal else tiled_product(Y, self.R)
-
-    def transposed(self, Y):
-        """Y R^T."""
-        return Y / self.factor if self.diagonal else Y @ self.R.T
-
-    def back(self, Y):
-        """Y R^-1, for missing entries, whose noise must be independent."""
-        return Y * self.factor if self.diagonal else Y
-
-    def log_density(self, Y, missing):
-        """log N(y; 0, Sigma) of the entries that are there; missing ones are 0 in Y."""
-        white = self(Y)
-        left_out = (missing * self.log_scale).sum(axis=1)
-        return left_out - self.log_scale.sum() - 0.5 * np.einsum("nd,nd->n", white, white)
 
 
 def _each(evidence, candidates):
