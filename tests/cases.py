@@ -1,5 +1,7 @@
 """The table of cases: every model, with parameters and data of its own, that the tests run over."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from multicause.models import (
@@ -70,3 +72,25 @@ SPIKE_SLAB = {
     for slab in ("diagonal", "full")
 }
 MODELS = LINEAR | MAXIMAL | SPIKE_SLAB
+
+
+@dataclass(frozen=True)
+class Bare:
+    """The least that TruncatedEM asks of a model: BinaryLinear without its extras."""
+
+    n_components: int
+
+    def _full(self, n_features):
+        return BinaryLinear(self.n_components, n_features, noise_floor=1e-3)
+
+    def init_params(self, moments, rng):
+        return self._full(len(moments.mean)).init_params(moments, rng)
+
+    def log_joint(self, params, Y, states):
+        return self._full(Y.shape[1]).log_joint(params, Y, states)
+
+    def accumulate(self, params, Y, states, weights, beta=1.0):
+        return self._full(Y.shape[1]).accumulate(params, Y, states, weights, beta)
+
+    def m_step(self, params, statistics, step, rng):
+        return self._full(params.components.shape[1]).m_step(params, statistics, step, rng)

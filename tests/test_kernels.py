@@ -78,9 +78,10 @@ def test_kernel_and_definition_equal_brute_force(name, data, singletons, beta, s
         assert_allclose(means, oracle.mean, rtol=0, atol=1e-10)
         rebuilt = np.einsum("nk,nkd->nd", oracle.q, model.superpose(params, strengths(model, params, Y, oracle.states)))
         assert_allclose(walk.reconstruct(walk.evidence(Y), candidates), rebuilt, rtol=0, atol=1e-9)
-        free_energies, statistics = walk.accumulate(walk.evidence(Y), candidates, weights)
+        free_energies, statistics, means = walk.accumulate(walk.evidence(Y), candidates, weights)
         assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
         assert_statistics_close(statistics, wanted, 1e-10)
+        assert_allclose(means, oracle.mean, rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -235,7 +236,8 @@ def test_with_missing_entries_the_kernel_equals_the_definition(name, truncation,
     assert_allclose(
         kernel.reconstruct(kernel.evidence(Y), candidates), definition.reconstruct(Y, candidates), atol=1e-9
     )
-    free_energies, statistics = kernel.accumulate(kernel.evidence(Y), candidates, weights)
-    wanted_energies, wanted = definition.accumulate(Y, candidates, weights)
+    free_energies, statistics, means = kernel.accumulate(kernel.evidence(Y), candidates, weights)
+    wanted_energies, wanted, wanted_means = definition.accumulate(Y, candidates, weights)
     assert_allclose(free_energies, wanted_energies, rtol=1e-9, atol=1e-9)
+    assert_allclose(means, wanted_means, rtol=0, atol=1e-9)
     assert_statistics_close(statistics, wanted, 1e-9)

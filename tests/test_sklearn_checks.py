@@ -11,8 +11,10 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
+from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, TruncatedEM
 from multicause.datasets import make_bars
+
+from cases import Bare
 
 ESTIMATORS = [
     LinCA(),
@@ -25,6 +27,7 @@ ESTIMATORS = [
     GSC(),
     GSC(noise="full", slab="full"),
     GSC(posterior="factored", noise="diagonal"),
+    TruncatedEM(Bare(3), max_iter=20),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",

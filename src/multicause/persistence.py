@@ -147,11 +147,13 @@ def _known_estimators() -> dict[str, type]:
 
 
 def _known_values() -> dict[str, type]:
-    """The values a file may name: the frozen dataclasses of `multicause.learning.annealing`, and `Stop`."""
+    """The values a file may name: schedules (`multicause.learning.annealing`), learned selections, and `Stop`."""
     from multicause.learning import annealing, stopping
+    from multicause.selection import gp_select
 
-    schedules = {name: cls for name, cls in vars(annealing).items() if isinstance(cls, type) and _is_frozen(cls)}
-    return {**schedules, "Stop": stopping.Stop}
+    values = {**vars(annealing), **vars(gp_select)}
+    frozen = {name: cls for name, cls in values.items() if isinstance(cls, type) and _is_frozen(cls)}
+    return {**frozen, "Stop": stopping.Stop}
 
 
 def _is_frozen(cls: type) -> bool:
@@ -216,7 +218,8 @@ def _no_place(key: str, what: str) -> TypeError:
     kind = {"params": "parameter", "attributes": "attribute"}[group]
     return TypeError(
         f"A model file cannot hold the {kind} '{name}' {what}. It holds None, booleans, numbers, "
-        "strings, numeric arrays, arrays of strings, lists and tuples of these, and schedules of multicause.learning."
+        "strings, numeric arrays, arrays of strings, lists and tuples of these, schedules of multicause.learning, and "
+        "GPSelect with the name of a kernel."
     )
 
 

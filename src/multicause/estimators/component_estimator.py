@@ -27,6 +27,7 @@ from multicause.learning.annealing import Schedule
 from multicause.learning.moments import data_moments
 from multicause.learning.records import Progress, Trace
 from multicause.models import DataMoments
+from multicause.selection import GPSelect
 
 LARGEST = 1e100  # beyond this, sums of squares overflow
 
@@ -40,6 +41,7 @@ class ComponentEstimator(
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_candidates": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
         "max_active": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "selection": [StrOptions({"hand-derived"}), GPSelect],
         "singletons": ["boolean"],
         "activation_type": [StrOptions({"individual", "shared"})],
         "fixed": ["array-like"],
@@ -81,7 +83,7 @@ class ComponentEstimator(
         X = self._validate(X, reset=True)
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        n_components = X.shape[1] if self.n_components is None else int(self.n_components)
+        n_components = self._count_causes(X.shape[1])
         chunks = split(X, n_components, self.chunk_size, sample_weight)
         with InProcess(effective_threads(self.n_jobs)) as executor:
             moments = data_moments(executor, chunks)
@@ -245,7 +247,7 @@ class ComponentEstimator(
         return tags
 
     def _best_of_restarts(self, em: EM, X: np.ndarray) -> Outcome:
-        warm = self._warm(em) if self.warm_start and hasattr(self, "components_") else None
+        warm = self._warm(em) if self.warm_start and hasattr(self, "free_energy_") else None
         n_init = 1 if warm is not None else self.n_init
         n_records = n_init * (em.plan.n_steps + 1)
         best = None
@@ -281,6 +283,10 @@ class ComponentEstimator(
         for name, value in self._attributes(outcome.params, dtype).items():
             setattr(self, name, np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value)
         self.free_energy_, self.n_iter_, self.stop_ = outcome.free_energy, outcome.n_iter, outcome.stop
+        if outcome.affinity is not None:
+            self.affinity_ = outcome.affinity
+        elif hasattr(self, "affinity_"):  # of an earlier fit
+            del self.affinity_
         return self
 
     def _consumers(self, plan: Schedule, n_init: int) -> list:
@@ -306,7 +312,13 @@ class ComponentEstimator(
         return False
 
     def _posterior(self, n_components: int, monotone: bool):
-        return self._truncation(n_components).posterior(monotone)
+        return self._truncation(n_components).posterior(monotone, self._learned_selection())
+
+    def _learned_selection(self) -> GPSelect | None:
+        return self.selection if isinstance(self.selection, GPSelect) else None
+
+    def _count_causes(self, n_features: int) -> int:
+        return n_features if self.n_components is None else int(self.n_components)
 
     def _validate(self, X, reset: bool) -> np.ndarray:
         finite = "allow-nan" if self._allows_missing else True
@@ -327,9 +339,9 @@ class ComponentEstimator(
 
     def _check_states(self, S) -> np.ndarray:
         S = check_array(S, dtype=[np.float64, np.float32], input_name="S")
-        if S.shape[1] != len(self.components_):
+        if S.shape[1] != self._n_features_out:
             raise ValueError(
-                f"S must have one column per component: {len(self.components_)} of them. Got {S.shape[1]} instead."
+                f"S must have one column per component: {self._n_features_out} of them. Got {S.shape[1]} instead."
             )
         return S
 
@@ -340,11 +352,12 @@ class ComponentEstimator(
 
     def _per_chunk(self, question: str, X: np.ndarray):
         """Ask the posterior `question` of every chunk of X; yields (chunk, answer)."""
-        n_components = len(self.components_)
+        n_components = self._n_features_out
         posterior = self._posterior(n_components, False)
         chunks = split(X, n_components, self.chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:
-            prepared = posterior.prepare(self._fitted_model(), self._params())
+            learned = {"affinity": self.affinity_} if hasattr(self, "affinity_") else {}
+            prepared = posterior.prepare(self._fitted_model(), self._params(), **learned)
             yield from zip(chunks, executor.map(getattr(prepared, question), chunks), strict=True)
 
 

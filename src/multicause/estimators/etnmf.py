@@ -19,6 +19,8 @@ class ETNMF(FieldEstimator):
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.
     max_active : int or "auto", default="auto"
         Most causes gamma that are active at once. "auto" allows five, or all of them when H is at most ten.
+    selection : {"hand-derived"} or GPSelect, default="hand-derived"
+        Who chooses the candidates: the model's own selection function, or one that is learned along.
     singletons : bool, default=True
         Also consider every cause on its own, candidate or not.
     field_update : {"multiplicative", "clamped"}, default="multiplicative"
@@ -77,6 +79,8 @@ class ETNMF(FieldEstimator):
         Number of EM iterations done.
     stop_ : Stop
         Why the fit ended.
+    affinity_ : Affinity
+        The selection function that was learned, where `selection` is a GPSelect.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -109,6 +113,7 @@ class ETNMF(FieldEstimator):
         *,
         n_candidates="auto",
         max_active="auto",
+        selection="hand-derived",
         singletons=True,
         field_update="multiplicative",
         allow_negative=False,
@@ -133,6 +138,7 @@ class ETNMF(FieldEstimator):
         self.n_components = n_components
         self.n_candidates = n_candidates
         self.max_active = max_active
+        self.selection = selection
         self.singletons = singletons
         self.field_update = field_update
         self.allow_negative = allow_negative

@@ -38,7 +38,7 @@ class FewStates:
             )
         return cls(max_active)
 
-    def posterior(self, monotone: bool) -> SharedStates:
+    def posterior(self, monotone: bool, selection: None = None) -> SharedStates:
         return SharedStates(self.max_active)
 
 
@@ -52,6 +52,7 @@ class FewCausesEstimator(ComponentEstimator):
     _max_active = 1
     components_: np.ndarray
     monotone = False  # all points share all states: there is no selection to go back on
+    selection = None  # nor one to learn
     tol = 0.0  # the schedule ends the fit: the free energy of a fixed-point M-step may fall
 
     @classmethod

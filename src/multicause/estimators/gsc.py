@@ -38,6 +38,8 @@ class GSC(FieldEstimator):
     posterior : {"truncated", "exact", "factored"}, default="truncated"
         Exact among the candidates; over all 2^H states; or a product over the causes (mean field), which is fast but
         blind to explaining away.
+    selection : {"hand-derived"} or GPSelect, default="hand-derived"
+        Who chooses the candidates: the model's own selection function, or one that is learned along.
     singletons : bool, default=True
         Also consider every cause on its own, candidate or not.
     noise : {"isotropic", "diagonal", "full"}, default="isotropic"
@@ -106,6 +108,8 @@ default=None
         Number of EM iterations done.
     stop_ : Stop
         Why the fit ended.
+    affinity_ : Affinity
+        The selection function that was learned, where `selection` is a GPSelect.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -144,6 +148,7 @@ default=None
         n_candidates="auto",
         max_active="auto",
         posterior="truncated",
+        selection="hand-derived",
         singletons=True,
         noise="isotropic",
         slab="diagonal",
@@ -171,6 +176,7 @@ default=None
         self.n_candidates = n_candidates
         self.max_active = max_active
         self.posterior = posterior
+        self.selection = selection
         self.singletons = singletons
         self.noise = noise
         self.slab = slab
@@ -261,6 +267,7 @@ default=None
         if self.posterior != "factored":
             return super()._posterior(n_components, monotone)
         for what, wanted in (("slab='full'", self.slab == "full"), ("annealing", self.annealing is not None),
+                             ("a selection", self.selection != "hand-derived"),
                              ("data_classification", bool(self.data_classification))):  # fmt: skip
             if wanted:
                 raise ValueError(

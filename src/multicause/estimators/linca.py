@@ -19,6 +19,8 @@ class LinCA(FieldEstimator):
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.
     max_active : int or "auto", default="auto"
         Most causes gamma that are active at once. "auto" allows five, or all of them when H is at most ten.
+    selection : {"hand-derived"} or GPSelect, default="hand-derived"
+        Who chooses the candidates: the model's own selection function, or one that is learned along.
     singletons : bool, default=True
         Also consider every cause on its own, candidate or not.
     activation_type : {"individual", "shared"}, default="individual"
@@ -71,6 +73,8 @@ class LinCA(FieldEstimator):
         Number of EM iterations done.
     stop_ : Stop
         Why the fit ended.
+    affinity_ : Affinity
+        The selection function that was learned, where `selection` is a GPSelect.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -97,6 +101,7 @@ class LinCA(FieldEstimator):
         *,
         n_candidates="auto",
         max_active="auto",
+        selection="hand-derived",
         singletons=True,
         activation_type="individual",
         fixed=(),
@@ -119,6 +124,7 @@ class LinCA(FieldEstimator):
         self.n_components = n_components
         self.n_candidates = n_candidates
         self.max_active = max_active
+        self.selection = selection
         self.singletons = singletons
         self.activation_type = activation_type
         self.fixed = fixed

@@ -24,6 +24,8 @@ class MCA(FieldEstimator):
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.
     max_active : int or "auto", default="auto"
         Most causes gamma that are active at once. "auto" allows five, or all of them when H is at most ten.
+    selection : {"hand-derived"} or GPSelect, default="hand-derived"
+        Who chooses the candidates: the model's own selection function, or one that is learned along.
     singletons : bool, default=True
         Also consider every cause on its own, candidate or not.
     noise : {"gaussian", "poisson"}, default="gaussian"
@@ -78,6 +80,8 @@ class MCA(FieldEstimator):
         Number of EM iterations done.
     stop_ : Stop
         Why the fit ended.
+    affinity_ : Affinity
+        The selection function that was learned, where `selection` is a GPSelect.
     n_features_in_ : int
         Number of features seen in `fit`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -109,6 +113,7 @@ class MCA(FieldEstimator):
         *,
         n_candidates="auto",
         max_active="auto",
+        selection="hand-derived",
         singletons=True,
         noise="gaussian",
         activation_type="individual",
@@ -132,6 +137,7 @@ class MCA(FieldEstimator):
         self.n_components = n_components
         self.n_candidates = n_candidates
         self.max_active = max_active
+        self.selection = selection
         self.singletons = singletons
         self.noise = noise
         self.activation_type = activation_type

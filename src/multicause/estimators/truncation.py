@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from multicause.backends.numba_cpu.subset_tree import count_subsets
 from multicause.posteriors import TruncatedPosterior
+from multicause.selection import GPSelect
 
 MOST_STATES = 2**20  # per data point: beyond this neither memory nor patience suffices
 AUTO_CANDIDATES = 10
@@ -50,5 +51,5 @@ class Truncation:
             )
         return cls(n_candidates, max_active, singletons)
 
-    def posterior(self, monotone: bool) -> TruncatedPosterior:
-        return TruncatedPosterior(self.n_candidates, self.max_active, self.singletons, monotone)
+    def posterior(self, monotone: bool, selection: GPSelect | None = None) -> TruncatedPosterior:
+        return TruncatedPosterior(self.n_candidates, self.max_active, self.singletons, monotone, selection=selection)

@@ -10,10 +10,11 @@ from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.learning.annealing import Schedule, Step
 from multicause.learning.records import Consumer, Record, Stopwatch
-from multicause.learning.stopping import GainBelow, Stop
+from multicause.learning.stopping import GainBelow, NoNewBest, Stop
 from multicause.models.base import DataMoments, GenerativeModel, Perturbable, RedrawsUnused, combine
 from multicause.models.bernoulli_prior import probability_of_at_most
-from multicause.posteriors.truncated import EStep, PreparedPosterior, TruncatedPosterior
+from multicause.posteriors.truncated import Candidates, EStep, PreparedPosterior, TruncatedPosterior
+from multicause.selection.gp_select import Affinity, GPSelect
 
 
 class Outcome(NamedTuple):
@@ -23,6 +24,7 @@ class Outcome(NamedTuple):
     free_energy: np.ndarray  # (n_iter + 1,) one value per E-step; the last belongs to `params`
     n_iter: int
     stop: Stop
+    affinity: Affinity | None = None  # the selection that was learned along
 
 
 @dataclass(frozen=True)
@@ -39,23 +41,40 @@ class EM:
     def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
         clock = Stopwatch()
+        selecting, affinity = self._begin_selection(rng), None
         schedule = self.plan.steps()
         step = next(schedule, None)
         number = 0
         while step is not None:
-            e_step = self._e_step(params, step)
-            n_taught = float(e_step.statistics.weight)
-            yield Record(step, params, e_step.free_energy / self.moments.weight, n_taught, clock(), restart)
+            e_step = self._e_step(params, step, selecting)
+            if selecting is not None:
+                affinity = selecting.learn(step.number)
+            n_taught = float(getattr(e_step.statistics, "weight", self.moments.weight))
+            free_energy = e_step.free_energy / self.moments.weight
+            yield Record(step, params, free_energy, n_taught, clock(), restart, affinity=affinity)
             before, params = params, self._m_step(params, e_step.statistics, step, rng)
             number = step.number + 1
             step = _advance(schedule, field_change(before, params))
         last = Step(number)
-        free_energy = self._free_energies(self.posterior.prepare(self.model, params)) @ self._weights()
-        yield Record(last, params, free_energy / self.moments.weight, self.moments.weight, clock(), restart, final=True)
+        total = self._free_energies(self._prepare(params, 1.0, affinity)) @ self._weights()
+        free_energy = total / self.moments.weight
+        yield Record(last, params, free_energy, self.moments.weight, clock(), restart, final=True, affinity=affinity)
 
-    def _e_step(self, params: Any, step: Step) -> EStep:
+    def _begin_selection(self, rng: np.random.Generator):
+        selection = _learned_selection(self.posterior)
+        if selection is None or self.posterior.n_candidates == self.model.n_components:
+            return None
+        seed = int(rng.integers(2**63))
+        return selection.begin(self.executor, self.chunks, self.moments, self.model.n_components, seed)
+
+    def _prepare(self, params: Any, beta: float, affinity: Candidates | None) -> PreparedPosterior:
+        if affinity is None:
+            return self.posterior.prepare(self.model, params, beta)
+        return self.posterior.prepare(self.model, params, beta, affinity)
+
+    def _e_step(self, params: Any, step: Step, selecting: Candidates | None) -> EStep:
         """Free energy of all points, and the statistics of those that teach."""
-        prepared = self.posterior.prepare(self.model, params, step.beta)
+        prepared = self._prepare(params, step.beta, selecting)
         if step.classification == 0.0:
             return self.executor.map_reduce(prepared.statistics, self.chunks, combine)
         free_energies = self._free_energies(prepared)
@@ -85,6 +104,11 @@ class EM:
 
     def _weights(self) -> np.ndarray:
         return np.concatenate([chunk.row_weights() for chunk in self.chunks])
+
+
+def _learned_selection(posterior: Any) -> GPSelect | None:
+    """How the selection is learned; None where the model has its own, or nothing to select from."""
+    return getattr(posterior, "selection", None)
 
 
 def field_change(before: Any, after: Any) -> float:
@@ -123,13 +147,15 @@ def run(
     restart: int = 0,
 ) -> Outcome:
     """Read the driver's records until one of them ends the fit. An annealed fit always runs to the end."""
-    converged = GainBelow(tol)
+    selection = _learned_selection(em.posterior)
+    converged = GainBelow(tol) if selection is None else NoNewBest(tol, 2 * selection.update_every)
+    affinity = None
     history: list[float] = []
     stop = Stop.SCHEDULE_ENDED if em.plan.anneals or tol == 0.0 else Stop.ITERATIONS_RAN_OUT
     try:
         for record in em.steps(params, rng, restart):
             _check_finite(record)
-            params = record.params
+            params, affinity = record.params, record.affinity
             history.append(record.free_energy)
             for consumer in consumers:
                 consumer(record)
@@ -143,7 +169,7 @@ def run(
         if not history:
             raise
         stop = Stop.INTERRUPTED
-    return Outcome(params, np.array(history), len(history) - 1, stop)
+    return Outcome(params, np.array(history), len(history) - 1, stop, affinity)
 
 
 def _check_finite(record: Record) -> None:

@@ -20,6 +20,7 @@ class Record(NamedTuple):
     seconds: float  # since the fit began
     restart: int = 0
     final: bool = False  # no M-step follows
+    affinity: Any = None  # the selection as learned by then, where it is learned
 
 
 Consumer = Callable[[Record], None]

@@ -33,3 +33,22 @@ class GainBelow:
         self._last = free_energy
         self._small = self._small + 1 if gain < self.tol else 0
         return self._small >= self.patience
+
+
+@dataclass
+class NoNewBest:
+    """Converged when the free energy has not risen above its best by `tol` for `patience` iterations.
+
+    For fits whose candidates are drawn partly at random: there a gain may be luck, and a loss bad luck.
+    """
+
+    tol: float
+    patience: int
+    _best: float = field(default=float("-inf"), init=False)
+    _waited: int = field(default=0, init=False)
+
+    def __call__(self, free_energy: float) -> bool:
+        better = free_energy >= self._best + self.tol
+        self._waited = 0 if better else self._waited + 1
+        self._best = free_energy if better else self._best
+        return self._waited >= self.patience

@@ -13,7 +13,8 @@ class GenerativeModel(Protocol):
     """p(s, y | params) over binary causes s in {0,1}^H, and the M-step that learns its parameters.
 
     `states` are (K, H) for all data points alike, or (N, K, H); weights are (N, K). `beta` is the inverse
-    temperature, for models whose statistics depend on it.
+    temperature, for models whose statistics depend on it. `TruncatedEM` trains a model without `kernel`, `sample`,
+    `superpose` and `selection_scores`, too.
     """
 
     kernel: ClassVar[str | None]  # name of a fused kernel in backends/, or None: the definition is walked

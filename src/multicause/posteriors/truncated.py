@@ -9,6 +9,7 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.models.base import GenerativeModel
 from multicause.posteriors.definition import DefinitionWalk
+from multicause.selection.gp_select import GPSelect
 
 
 class EStep(NamedTuple):
@@ -38,7 +39,15 @@ class Walk(Protocol):
 
     def reconstruct(self, evidence: Any, candidates: np.ndarray) -> np.ndarray: ...
 
-    def accumulate(self, evidence: Any, candidates: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, Any]: ...
+    def accumulate(
+        self, evidence: Any, candidates: np.ndarray, weights: np.ndarray
+    ) -> tuple[np.ndarray, Any, np.ndarray]: ...  # F_n, the sums of all rows, and <s> of each
+
+
+class Candidates(Protocol):
+    """Chooses the causes to consider for each row of a chunk."""
+
+    def candidates(self, chunk: Chunk, n_candidates: int) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,8 @@ class TruncatedPosterior:
         Per data point, keep the last iteration's candidates where they give the larger F_n: F then never falls.
     use_kernel : bool
         Use the model's fused kernel where it has one; otherwise its definition.
+    selection : GPSelect or None
+        Learn which causes to consider; None asks the model's own selection function.
     """
 
     n_candidates: int
@@ -62,16 +73,19 @@ class TruncatedPosterior:
     singletons: bool = True
     monotone: bool = False
     use_kernel: bool = True
+    selection: GPSelect | None = None
 
-    def prepare(self, model: GenerativeModel, params: Any, beta: float = 1.0) -> "PreparedPosterior":
-        """Everything that all chunks of one iteration share."""
+    def prepare(
+        self, model: GenerativeModel, params: Any, beta: float = 1.0, affinity: Candidates | None = None
+    ) -> "PreparedPosterior":
+        """Everything that all chunks of one iteration share; `affinity` chooses in place of the model."""
         singletons = self.singletons and self.n_candidates < model.n_components
         kernel = getattr(model, "kernel", None) if self.use_kernel else None
         if kernel is not None:
             walk: Walk = numba_cpu.load(kernel).Walk(model, params, self.max_active, singletons, beta)
         else:
             walk = DefinitionWalk(model, params, self.max_active, singletons, beta)
-        return PreparedPosterior(self, walk, model.n_components)
+        return PreparedPosterior(self, walk, model.n_components, affinity)
 
 
 @dataclass(frozen=True)
@@ -81,13 +95,16 @@ class PreparedPosterior:
     posterior: TruncatedPosterior
     walk: Walk
     n_components: int
+    affinity: Candidates | None = None
 
     def statistics(self, chunk: Chunk) -> EStep:
-        """The E-step of a chunk, which remembers its candidates for the next iteration."""
+        """The E-step of a chunk, which remembers what the next selection wants to know of this one."""
         weights = chunk.row_weights()
         evidence = self.walk.evidence(chunk.rows())
         candidates = self._candidates(evidence, chunk)
-        free_energies, statistics = self.walk.accumulate(evidence, candidates, weights)
+        free_energies, statistics, means = self.walk.accumulate(evidence, candidates, weights)
+        if self.posterior.selection is not None:
+            chunk.memory["means"] = means
         return EStep(float(free_energies @ weights), statistics)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
@@ -111,7 +128,7 @@ class PreparedPosterior:
         return self.walk.reconstruct(evidence, self._candidates(evidence, chunk))
 
     def _candidates(self, evidence: Any, chunk: Chunk) -> np.ndarray:
-        fresh = self._select(evidence, chunk.stop - chunk.start)
+        fresh = self._select(evidence, chunk)
         if not self.posterior.monotone or self.posterior.n_candidates == self.n_components:
             return fresh
         kept = chunk.memory.get("candidates")
@@ -131,7 +148,9 @@ class PreparedPosterior:
             fresh[rows] = kept[rows]
         return fresh
 
-    def _select(self, evidence: Any, n_rows: int) -> np.ndarray:
+    def _select(self, evidence: Any, chunk: Chunk) -> np.ndarray:
         if self.posterior.n_candidates == self.n_components:
-            return np.tile(np.arange(self.n_components, dtype=np.int32), (n_rows, 1))
+            return np.tile(np.arange(self.n_components, dtype=np.int32), (chunk.stop - chunk.start, 1))
+        if self.affinity is not None:
+            return self.affinity.candidates(chunk, self.posterior.n_candidates)
         return self.walk.select(evidence, self.posterior.n_candidates)

@@ -9,7 +9,7 @@ from multicause.learning.annealing import Step
 from multicause.models.base import DataMoments, GenerativeModel, combine
 from multicause.testing.brute_force import all_states, brute_force
 
-_METHODS = ("init_params", "sample", "superpose", "log_joint", "selection_scores", "accumulate", "m_step")
+_METHODS = ("init_params", "sample", "log_joint", "accumulate", "m_step")
 
 
 def check_model(model: GenerativeModel, *, n_samples: int = 40, random_state: int = 0) -> None:
@@ -44,7 +44,8 @@ def check_model(model: GenerativeModel, *, n_samples: int = 40, random_state: in
     _check(Y.ndim == 2 and len(Y) == n_samples and bool(np.isfinite(Y).all()), "sample must give finite data (n, D)")
     _check(states.shape == (n_samples, model.n_components), "sample must give states (n, H) beside the data")
     _check_log_joint(model, params, Y)
-    _check_selection(model, params, Y)
+    if hasattr(model, "selection_scores"):
+        _check_selection(model, params, Y)
     _check_statistics(model, params, Y)
     _check_em_step(model, params, Y, rng)
 

@@ -287,18 +287,16 @@ class Walk:
 
     def accumulate(self, evidence, candidates, weights):
         free_energies, sums = self._expectations(evidence, candidates, weights)
-        means = evidence.linear
-        if (weights != 1.0).any():
-            means *= weights[:, None]
-        s = means.sum(axis=0)
+        weighted = weights[:, None] * evidence.linear if (weights != 1.0).any() else evidence.linear
+        s = weighted.sum(axis=0)
         np.fill_diagonal(sums.ss, s)
-        sy = means.T @ evidence.Y
+        sy = weighted.T @ evidence.Y
         yy = float(weights @ np.einsum("nd,nd->n", evidence.Y, evidence.Y))
         if evidence.overlaps.partial.size:
             n_missing = weights @ (evidence.overlaps.observed == 0.0).sum(axis=1)
             sy += sums.sy / np.sqrt(self.tempered_precision)
             yy += float(sums.yy[0] / self.tempered_precision + n_missing * self.params.noise_variance)
-        return free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy)
+        return free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), evidence.linear
 
     def _expectations(self, evidence, candidates, weights):
         """F_n and the sums over all rows; <s> takes the place of evidence.linear."""

@@ -283,7 +283,6 @@ class Walk:
         free_energies, alone, distance = self._expectations(evidence, candidates, weights, sums)
         if (weights != 1.0).any():
             alone *= weights[:, None]
-            evidence.singles[:] *= weights[:, None]
         single = alone.sum(axis=0)
         single_ay = alone.T @ evidence.Y
         squares = np.einsum("nd,nd->n", evidence.Y, evidence.Y)
@@ -294,12 +293,12 @@ class Walk:
         )
         statistics = MaximalCausesStatistics(
             float(weights.sum()),
-            evidence.singles.sum(axis=0),
+            weights @ evidence.singles,
             sums.a + single[:, None],
             sums.ay + single_ay,
             float(weights @ distance + of_singles),
         )
-        return free_energies, statistics
+        return free_energies, statistics, evidence.singles
 
     def _expectations(self, evidence, candidates, weights, sums=None):
         """F_n, the weights of single causes, and the squared distances of the other states."""

@@ -159,11 +159,12 @@ class Walk:
                     _each(evidence, candidates), evidence.rows, evidence.gappy, strict=True
                 )
             ]
-            return _merged(evidence, [part[0] for part in parts]), reduce(combine, [part[1] for part in parts])
+            free_energies, statistics, means = zip(*parts, strict=True)
+            return _merged(evidence, free_energies), reduce(combine, statistics), _merged(evidence, means)
         return self._accumulate(evidence, candidates, weights)
 
     def _accumulate(self, evidence, candidates, weights, gappy=None):
-        """F_n and the statistics; `gappy` is the one row, where it has gaps under correlated noise."""
+        """F_n, the statistics and <s>; `gappy` is the one row, where it has gaps under correlated noise."""
         free_energies, moments = self._expectations(evidence, candidates, weights)
         weight = float(weights.sum())
         weighted = weights[:, None] * moments.x if (weights != 1.0).any() else moments.x
@@ -179,7 +180,7 @@ class Walk:
             tt = symmetric(moments.tt, np.ones_like(self.unit))
             spread = weight * self.correlation + self.correlation @ tt @ self.correlation
             zz = np.outer(self.unit, self.unit) * spread
-        return free_energies, SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz)
+        return free_energies, SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz), moments.s
 
     def _squares(self, evidence, weights, moments):
         """sum_n w_n <y y^T>, as much of it as the noise's shape needs."""

@@ -1,0 +1,100 @@
+"""The inner loops of GP-select: targets that are mostly zero, and the choice of candidates by affinity."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from multicause.backends.numba_cpu.selection import _offer
+
+
+class Targets(NamedTuple):
+    """The posterior means of a chunk, less the negligible ones, row by row."""
+
+    starts: np.ndarray  # (N + 1,) where each row begins
+    causes: np.ndarray  # (M,)
+    values: np.ndarray  # (M,)
+
+
+@njit(cache=True, nogil=True)
+def sparse_targets(means, negligible):
+    """The entries of `means` above `negligible`."""
+    n_rows, n_causes = means.shape
+    starts = np.zeros(n_rows + 1, dtype=np.int64)
+    for n in range(n_rows):
+        starts[n + 1] = starts[n] + (means[n] > negligible).sum()
+    causes, values = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1])
+    for n in range(n_rows):
+        i = starts[n]
+        for h in range(n_causes):
+            if means[n, h] > negligible:
+                causes[i] = h
+                values[i] = means[n, h]
+                i += 1
+    return Targets(starts, causes, values)
+
+
+@njit(cache=True, nogil=True)
+def project(targets, features, weights, n_causes):
+    """sum_n w_n <s>_n phi_n^T, (H, Q)."""
+    total = np.zeros((n_causes, features.shape[1]))
+    for n in range(len(features)):
+        for i in range(targets.starts[n], targets.starts[n + 1]):
+            share, row = weights[n] * targets.values[i], total[targets.causes[i]]
+            for q in range(features.shape[1]):
+                row[q] += share * features[n, q]
+    return total
+
+
+@njit(cache=True, nogil=True)
+def leave_out(scores, targets, leverage):
+    """Subtract from each row's predictions what the row itself contributed to them."""
+    for n in range(len(scores)):
+        for i in range(targets.starts[n], targets.starts[n + 1]):
+            scores[n, targets.causes[i]] -= leverage[n] * targets.values[i]
+
+
+@njit(inline="always")
+def _mixed(x):
+    """The finaliser of splitmix64: each input bit changes half of the output bits."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+@njit(cache=True, nogil=True)
+def pick(scores, n_candidates, n_random, key, first_row):
+    """The columns of each row's largest scores, `n_random` of them replaced by others drawn at random, in rising order.
+
+    What is drawn depends on the key, the row's number and the draw alone. Scores count as equal when they round to the
+    same float32, and the first wins.
+    """
+    n_rows, n_columns = scores.shape
+    n_best = n_candidates - n_random
+    chosen = np.empty((n_rows, n_candidates), dtype=np.int32)
+    best, which = np.empty(n_best, dtype=np.float32), np.empty(n_best, dtype=np.int32)
+    taken = np.zeros(n_columns, dtype=np.bool_)
+    for n in range(n_rows):
+        filled = 0
+        if n_best > 0:
+            for h in range(n_columns):
+                filled = _offer(np.float32(scores[n, h]), h, best, which, filled)
+        taken[:] = False
+        for i in range(n_best):
+            taken[which[i]] = True
+        row_key = _mixed(np.uint64(key) + _mixed(np.uint64(first_row + n) + np.uint64(0x9E3779B97F4A7C15)))
+        for i in range(n_random):
+            drawn = _mixed(row_key + np.uint64(i + 1)) >> np.uint64(11)
+            skip = np.int64(np.float64(drawn) * 2.0**-53 * (n_columns - n_best - i))
+            for h in range(n_columns):
+                if not taken[h]:
+                    if skip == 0:
+                        taken[h] = True
+                        break
+                    skip -= 1
+        i = 0
+        for h in range(n_columns):
+            if taken[h]:
+                chosen[n, i] = h
+                i += 1
+    return chosen

@@ -1,0 +1,265 @@
+"""GP-select: learn from the data which causes to consider, whatever the model."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import linalg
+from sklearn.gaussian_process.kernels import Kernel
+
+from multicause.backends import numba_cpu
+from multicause.execution.chunks import Chunk
+from multicause.execution.in_process import InProcess
+from multicause.models.base import DataMoments
+from multicause.selection.gaussian_process import (
+    KERNELS,
+    features,
+    fit_kernel,
+    named_kernel,
+    noise_variance,
+    pivot_factor,
+    pivots,
+    with_noise,
+)
+
+NEGLIGIBLE = 1e-4  # posterior means below it teach the regression nothing
+MOST_PIVOTS = 128  # where the user gives no rank
+_POOL = 4096  # rows among which the pivots are looked for
+_SAMPLE = 400  # rows whose marginal likelihood the kernel's parameters maximise
+
+
+@dataclass(frozen=True)
+class GPSelect:
+    """Selection by Gaussian-process regression: f_h(y) predicts <s_h>, and the H' causes with the largest f_h are kept.
+
+        f_h ~ GP(0, k),   p_nh = <s_h>_n - (K^-1 <s_h>)_n / (K^-1)_nn                                 [GPS eq. 4.1]
+
+    The model's own selection function is not used, so that a model needs none. Each E-step uses what all *other* data
+    points say of a data point; new data get the ordinary prediction. The kernel matrix is held as
+    K = Phi Phi^T + tau^2 I, with the features Phi of an incomplete Cholesky factorisation: memory is N x rank.
+
+    Parameters
+    ----------
+    kernel : {"composition", "linear", "rbf"} or a kernel of sklearn.gaussian_process, default="composition"
+        "composition" is RBF + linear + bias + noise, whose parameters decide what is used. A kernel of your own gets
+        noise where it has none.
+    update_every : int, default=10
+        Iterations after which the kernel's parameters are fitted anew, by their marginal likelihood.
+    rank : int or None, default=None
+        Pivots at most; None allows 128, or as many as there are data points.
+    random_fraction : float, default=0.1
+        Share of the candidates, at least one, that is drawn at random from the causes not chosen, so that none is
+        forgotten. 0 draws none.
+    tolerance : float, default=1e-2
+        Share of the kernel's trace that the pivots may leave unexplained.
+    max_steps : int, default=20
+        Gradient steps at most when the kernel is fitted.
+
+    References
+    ----------
+    J. Shelton, J. Gasthaus, Z. Dai, J. Lücke, A. Gretton. GP-Select: Accelerating EM Using Adaptive Subspace
+    Preselection. Neural Computation 29, 2017.
+
+    Examples
+    --------
+    >>> from multicause import LinCA
+    >>> from multicause.datasets import make_bars
+    >>> from multicause.selection import GPSelect
+    >>> X = make_bars(n_samples=300, size=4, signed=True, random_state=0).X
+    >>> linca = LinCA(8, n_candidates=4, max_active=3, selection=GPSelect(), max_iter=20, tol=0, random_state=0).fit(X)
+    >>> linca.transform(X).shape
+    (300, 8)
+    """
+
+    kernel: str | Kernel = "composition"
+    update_every: int = 10
+    rank: int | None = None
+    random_fraction: float = 0.1
+    tolerance: float = 1e-2
+    max_steps: int = 20
+
+    def __post_init__(self) -> None:
+        vectors = isinstance(self.kernel, Kernel) and self.kernel.requires_vector_input
+        if not (vectors or self.kernel in KERNELS):
+            raise ValueError(
+                f"The 'kernel' of GPSelect must be one of {KERNELS} or a kernel of sklearn.gaussian_process.kernels "
+                f"that compares vectors. Got {self.kernel!r} instead."
+            )
+        for name in ("update_every", "max_steps"):
+            _check_count(name, getattr(self, name))
+        if self.rank is not None:
+            _check_count("rank", self.rank)
+        for name in ("random_fraction", "tolerance"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
+                raise ValueError(f"The '{name}' of GPSelect must be between 0 and 1. Got {value!r} instead.")
+
+    def first_kernel(self, n_features: int, moments: DataMoments | None = None) -> Kernel:
+        """The kernel before it is fitted; its parameters do not depend on `moments` once theta is set."""
+        if moments is None:
+            moments = DataMoments(1.0, np.zeros(n_features), np.ones(n_features))
+        if isinstance(self.kernel, str):
+            return named_kernel(self.kernel, moments)
+        return with_noise(self.kernel, moments.mean)
+
+    def begin(
+        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
+    ) -> "GPSelection":
+        """A selection that is to be learned along with a fit."""
+        return GPSelection(self, executor, chunks, moments, n_components, seed)
+
+
+def _check_count(name: str, value: Any) -> None:
+    if not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"The '{name}' of GPSelect must be an int in the range [1, inf). Got {value!r} instead.")
+
+
+@dataclass(frozen=True)
+class Affinity:
+    """What was learned: f_h(y) = sum_q k(y, pivot_q) weight_qh, for data of any kind.
+
+    Parameters
+    ----------
+    selection : GPSelect
+        How it was learned.
+    theta : ndarray
+        Logarithms of the kernel's parameters.
+    mean : ndarray of shape (D,)
+        What stands for missing entries.
+    pivots : ndarray of shape (Q, D)
+        The data points that the kernel is compared with.
+    weights : ndarray of shape (Q, H)
+        How much each speaks for each cause.
+    """
+
+    selection: GPSelect
+    theta: np.ndarray
+    mean: np.ndarray
+    pivots: np.ndarray
+    weights: np.ndarray
+
+    def __call__(self, Y: np.ndarray) -> np.ndarray:
+        """f_h(y), (N, H): about the probability that cause h is active."""
+        return self.kernel()(np.where(np.isnan(Y), self.mean, Y), self.pivots) @ self.weights
+
+    def kernel(self) -> Kernel:
+        return self.selection.first_kernel(self.pivots.shape[1]).clone_with_theta(self.theta)
+
+    def candidates(self, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """The most likely causes of each row, none of them at random."""
+        return numba_cpu.load("gp_select").pick(self(chunk.rows()), n_candidates, 0, 0, 0)
+
+
+class GPSelection:
+    """The state of GP-select during a fit; what belongs to a data point lives in its chunk's memory.
+
+    The E-step leaves each chunk's posterior means there, as "means". With A = tau^2 I + sum_n phi_n phi_n^T the others
+    predict of a row (f_n - e_n <s>_n) / (1 - e_n), where f_n = phi_n A^-1 sum_m phi_m^T <s>_m and its leverage is
+    e_n = phi_n A^-1 phi_n^T. Candidates need the order of these numbers alone: the denominator is left out.
+    """
+
+    def __init__(
+        self,
+        selection: GPSelect,
+        executor: InProcess,
+        chunks: Sequence[Chunk],
+        moments: DataMoments,
+        n_components: int,
+        seed: int,
+    ):
+        X = chunks[0].X
+        self.selection, self.executor, self.chunks = selection, executor, chunks
+        self.n_components, self.seed, self.iteration = n_components, seed, 0
+        self.mean = moments.mean
+        rows = np.flatnonzero(np.concatenate([chunk.row_weights() for chunk in chunks]) > 0.0)
+        if selection.rank is not None and selection.rank > len(rows):
+            raise ValueError(
+                f"The 'rank' of GPSelect must be at most the number of data points, {len(rows)}. "
+                f"Got {selection.rank} instead."
+            )
+        self.kernel = selection.first_kernel(X.shape[1], moments)
+        self._rows = rows
+        self._pivots = np.empty((0, X.shape[1]))
+        self._kernels = numba_cpu.load("gp_select")
+        self.affinity: Affinity | None = None
+
+    def candidates(self, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """For each row the causes that the other rows predict, a few of them drawn at random; at first all of them."""
+        n_rows = chunk.stop - chunk.start
+        n_random = min(max(round(self.selection.random_fraction * n_candidates), 1), n_candidates)
+        n_random = n_random if self.selection.random_fraction > 0.0 else 0
+        key = np.random.SeedSequence([self.seed, self.iteration]).generate_state(1, np.uint64)[0]
+        if self.affinity is None:
+            scores, n_random = np.zeros((n_rows, self.n_components)), n_candidates
+        else:
+            scores = chunk.memory["features"] @ self._coefficients
+            self._kernels.leave_out(scores, chunk.memory["targets"], chunk.memory["leverage"])
+        return self._kernels.pick(scores, n_candidates, n_random, key, chunk.start)
+
+    def learn(self, iteration: int) -> Affinity:
+        """Take in the posterior means that the E-step left, and now and then the kernel's parameters."""
+        self.executor.map_reduce(self._take_targets, self.chunks, lambda a, b: a + b)
+        if iteration > 0 and iteration % self.selection.update_every == 0:
+            self._fit_kernel()
+            self._pivots = self._pivots[:0]
+        if not len(self._pivots):
+            self._place_pivots()
+        targets = self.executor.map_reduce(self._project, self.chunks, np.add)
+        self._coefficients = linalg.cho_solve(self._normal, targets.T)  # (Q, H)
+        weights = linalg.solve_triangular(self._factor, self._coefficients, lower=True, trans="T")
+        self.iteration = iteration + 1
+        self.affinity = Affinity(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
+        return self.affinity
+
+    def _take_targets(self, chunk: Chunk) -> int:
+        chunk.memory["targets"] = self._kernels.sparse_targets(chunk.memory.pop("means"), NEGLIGIBLE)
+        return 0
+
+    def _fit_kernel(self) -> None:
+        """On some of the rows, spread over all of them: their number bounds the cost."""
+        rows = _spread(self._rows, _SAMPLE)
+        S = np.zeros((len(rows), self.n_components))
+        for chunk in self.chunks:
+            targets = chunk.memory["targets"]
+            for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
+                span = slice(*targets.starts[rows[i] - chunk.start : rows[i] - chunk.start + 2])
+                S[i, targets.causes[span]] = targets.values[span]
+        self.kernel = fit_kernel(self.kernel, self._inputs(rows), S, self.selection.max_steps)
+
+    def _place_pivots(self) -> None:
+        """Pivots for the present kernel, the features of all rows, and A."""
+        rank = min(self.selection.rank or MOST_PIVOTS, len(self._rows))
+        pool = self._inputs(_spread(self._rows, max(_POOL, rank)))
+        self._pivots = pool[pivots(self.kernel, pool, rank, self.selection.tolerance)]
+        self._factor = pivot_factor(self.kernel, self._pivots)
+        gram = self.executor.map_reduce(self._make_features, self.chunks, np.add)
+        noise = noise_variance(self.kernel, self.mean)
+        self._normal = linalg.cho_factor(gram + noise * np.eye(len(gram)), lower=True)
+        self.executor.map_reduce(self._make_leverage, self.chunks, lambda a, b: a + b)
+
+    def _make_features(self, chunk: Chunk) -> np.ndarray:
+        phi = features(self.kernel, self._filled(chunk.rows()), self._pivots)
+        chunk.memory["features"] = phi = np.ascontiguousarray(phi)
+        return (chunk.row_weights()[:, None] * phi).T @ phi
+
+    def _make_leverage(self, chunk: Chunk) -> int:
+        half = linalg.solve_triangular(self._normal[0], chunk.memory["features"].T, lower=True)
+        chunk.memory["leverage"] = chunk.row_weights() * np.einsum("qn,qn->n", half, half)
+        return 0
+
+    def _project(self, chunk: Chunk) -> np.ndarray:
+        memory = chunk.memory
+        return self._kernels.project(memory["targets"], memory["features"], chunk.row_weights(), self.n_components)
+
+    def _inputs(self, rows: np.ndarray) -> np.ndarray:
+        return self._filled(np.asarray(self.chunks[0].X[rows], dtype=np.float64))
+
+    def _filled(self, Y: np.ndarray) -> np.ndarray:
+        return np.where(np.isnan(Y), self.mean, Y)
+
+
+def _spread(rows: np.ndarray, most: int) -> np.ndarray:
+    """At most so many of the rows, evenly spread."""
+    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
