@@ -245,7 +245,7 @@ class ComponentEstimator(
         return tags
 
     def _best_of_restarts(self, em: EM, X: np.ndarray) -> Outcome:
-        warm = self._warm(em) if self.warm_start and hasattr(self, "components_") else None
+        warm = self._warm(em) if self.warm_start and hasattr(self, "stop_") else None
         n_init = 1 if warm is not None else self.n_init
         n_records = n_init * (em.plan.n_steps + 1)
         best = None
@@ -327,9 +327,9 @@ class ComponentEstimator(
 
     def _check_states(self, S) -> np.ndarray:
         S = check_array(S, dtype=[np.float64, np.float32], input_name="S")
-        if S.shape[1] != len(self.components_):
+        if S.shape[1] != self._n_features_out:
             raise ValueError(
-                f"S must have one column per component: {len(self.components_)} of them. Got {S.shape[1]} instead."
+                f"S must have one column per component: {self._n_features_out} of them. Got {S.shape[1]} instead."
             )
         return S
 
@@ -340,7 +340,7 @@ class ComponentEstimator(
 
     def _per_chunk(self, question: str, X: np.ndarray):
         """Ask the posterior `question` of every chunk of X; yields (chunk, answer)."""
-        n_components = len(self.components_)
+        n_components = self._n_features_out
         posterior = self._posterior(n_components, False)
         chunks = split(X, n_components, self.chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:
