@@ -110,18 +110,19 @@ class GaussianMixture:
     ) -> GaussianMixtureParams:
         """pi = sum_n r_n / N,   mu = sum_n r_n y_n / sum_n r_n,   Sigma = sum_n r_n (y_n - mu)(y_n - mu)^T / sum_n r_n.
 
-        To each sum the old cluster adds next to nothing, so that a cluster without data stays as it is.
+        A cluster that next to nothing belongs to stays as it is, with a weight of next to nothing.
         """
         if statistics.weight <= 0.0:
             return params
         weight, r, rd, rdd = statistics
-        floor = _ALMOST_NOTHING * weight / self.n_components
-        size = r + floor
+        least = _ALMOST_NOTHING * weight / self.n_components
+        size = np.maximum(r, least)
         moved = rd / size[:, None]  # mu - mu_old
-        per_cluster = size.reshape(-1, *([1] * (rdd.ndim - 1)))
-        old = self._regularised(params.covariances, -self.reg_covar)
-        covariances = (rdd + floor * old) / per_cluster - self._outer(moved)
-        return GaussianMixtureParams(size / size.sum(), params.means + moved, self._regularised(covariances))
+        covariances = self._regularised(rdd / _along(rdd, size) - self._outer(moved))
+        used = r > least
+        means = np.where(used[:, None], params.means + moved, params.means)
+        covariances = np.where(_along(rdd, used), covariances, params.covariances)
+        return GaussianMixtureParams(size / size.sum(), means, covariances)
 
     def variances(self, params: GaussianMixtureParams) -> np.ndarray:
         """The diagonal of every Sigma_c, (C, D)."""
@@ -147,7 +148,11 @@ class GaussianMixture:
             return d[:, :, None] * d[:, None, :]
         return d**2 if self.covariance_type == "diag" else (d**2).mean(axis=1)
 
-    def _regularised(self, covariances: np.ndarray, amount: float | None = None) -> np.ndarray:
-        """`reg_covar` (or another amount) added to the variances."""
-        amount = self.reg_covar if amount is None else amount
-        return covariances + amount * (np.eye(self.n_features) if self.covariance_type == "full" else 1.0)
+    def _regularised(self, covariances: np.ndarray) -> np.ndarray:
+        """`reg_covar` added to the variances."""
+        return covariances + self.reg_covar * (np.eye(self.n_features) if self.covariance_type == "full" else 1.0)
+
+
+def _along(array: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """One value for each entry of the array's first axis."""
+    return values.reshape(-1, *([1] * (array.ndim - 1)))

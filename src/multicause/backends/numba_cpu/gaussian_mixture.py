@@ -16,6 +16,7 @@ from multicause.backends.tiles import tiled_product
 from multicause.models.gaussian_mixture import GaussianMixtureStatistics
 
 _UNROLLED = 4  # rows of L that the triangular product takes at once
+_RESOLUTION = 8.0 * np.finfo(np.float64).eps  # of a mean: a cluster less wide than that is a point
 _OFF = -1000.0  # far below the exponent that is flushed to 0
 _ILL_DEFINED = (
     "Some clusters have covariances that are not positive definite, for instance because their data points are equal "
@@ -134,7 +135,8 @@ class Walk:
         self.full = model.covariance_type == "full"
         self.variances = np.ascontiguousarray(model.variances(params))
         self.centres = np.ascontiguousarray(params.means)
-        if not (np.isfinite(self.variances).all() and (self.variances > 0.0).all()):
+        smallest = np.square(_RESOLUTION * self.centres)
+        if not (np.isfinite(self.variances).all() and (self.variances > smallest).all()):
             raise ValueError(_ILL_DEFINED)
         if self.full:
             self.factors, log_scale = _inverse_factors(params.covariances)
