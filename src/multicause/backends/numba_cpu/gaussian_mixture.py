@@ -237,5 +237,5 @@ def _inverse_factors(covariances):
     n_clusters, n_features, _ = covariances.shape
     factors = np.zeros((n_clusters, -(-n_features // _UNROLLED) * _UNROLLED, n_features))
     for factor, root in zip(factors, roots, strict=True):
-        factor[:n_features] = linalg.solve_triangular(root, np.eye(n_features), lower=True)
+        factor[:n_features] = linalg.lapack.dtrtri(root, lower=1)[0]
     return factors, np.log(np.einsum("cdd->cd", roots)).sum(axis=1)
