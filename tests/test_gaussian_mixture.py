@@ -208,11 +208,12 @@ def test_truncation_is_a_lower_bound_that_grows_with_the_candidates(covariance_t
 
 
 @SHAPES
-def test_integer_weights_are_repeated_rows_in_any_order(covariance_type):
-    X, _ = clusters(6, n_samples=200, distance=3.0)
-    rng = np.random.default_rng(0)
-    weights = rng.integers(0, 4, size=len(X))
-    settings = {"covariance_type": covariance_type, "n_candidates": 3, "max_iter": 8, "tol": 0.0, "random_state": 0}
+@pytest.mark.parametrize("seed", range(4))
+def test_integer_weights_are_repeated_rows_in_any_order(covariance_type, seed):
+    X, labels = clusters(9, n_samples=200, distance=3.0)
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(0, 4, size=len(X)) * np.where(labels < 3, 10, 1)
+    settings = {"covariance_type": covariance_type, "n_candidates": 3, "max_iter": 1, "tol": 0.0, "random_state": seed}
     weighted = TruncatedGaussianMixture(6, **settings).fit(X, sample_weight=weights)
     repeated = TruncatedGaussianMixture(6, **settings).fit(rng.permutation(X.repeat(weights, axis=0)))
     scaled = TruncatedGaussianMixture(6, **settings).fit(X, sample_weight=1e-12 * weights)
