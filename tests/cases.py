@@ -7,6 +7,8 @@ import numpy as np
 from multicause.models import (
     BinaryLinear,
     FieldParams,
+    GaussianMixture,
+    GaussianMixtureParams,
     MaximalCauses,
     NonnegativeLinear,
     SpikeSlabLinear,
@@ -64,6 +66,26 @@ def spike_slab(noise, slab):
     return make
 
 
+def gaussian_mixture(covariance_type):
+    """Overlapping clusters of unequal weights and shapes."""
+
+    def make(n_components, n_features, rng):
+        variances = np.exp(rng.uniform(-2.0, 1.0, size=(n_components, n_features)))
+        covariances = {
+            "full": np.stack([_covariance(n_features, rng) for _ in range(n_components)]),
+            "diag": variances,
+            "spherical": variances[:, 0],
+        }
+        params = GaussianMixtureParams(
+            weights=rng.dirichlet(np.full(n_components, 2.0)),
+            means=rng.normal(scale=2.0, size=(n_components, n_features)),
+            covariances=covariances[covariance_type],
+        )
+        return GaussianMixture(n_components, n_features, covariance_type), params
+
+    return make
+
+
 LINEAR = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}
 MAXIMAL = {"maximal_gaussian": maximal_causes("gaussian"), "maximal_poisson": maximal_causes("poisson")}
 SPIKE_SLAB = {
@@ -72,6 +94,7 @@ SPIKE_SLAB = {
     for slab in ("diagonal", "full")
 }
 MODELS = LINEAR | MAXIMAL | SPIKE_SLAB
+MIXTURES = {f"mixture_{shape}": gaussian_mixture(shape) for shape in ("full", "diag", "spherical")}  # one cause each
 
 
 @dataclass(frozen=True)

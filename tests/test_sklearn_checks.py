@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, TruncatedEM
+from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, TruncatedEM, TruncatedGaussianMixture
 from multicause.datasets import make_bars
 
 from cases import Bare
@@ -28,6 +28,8 @@ ESTIMATORS = [
     GSC(noise="full", slab="full"),
     GSC(posterior="factored", noise="diagonal"),
     TruncatedEM(Bare(3), max_iter=20),
+    TruncatedGaussianMixture(),
+    TruncatedGaussianMixture(3, covariance_type="diag", n_candidates=1),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",

@@ -4,7 +4,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multicause.estimators import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, TruncatedEM
+    from multicause.estimators import (
+        ETNMF,
+        GSC,
+        MCA,
+        MCA3,
+        LinCA,
+        RestrictedMCA,
+        TruncatedEM,
+        TruncatedGaussianMixture,
+    )
     from multicause.learning import Annealing, ConditionalCooling, DataClassification
     from multicause.persistence import load_model, save_model
 
@@ -20,6 +29,7 @@ __all__ = [
     "LinCA",
     "RestrictedMCA",
     "TruncatedEM",
+    "TruncatedGaussianMixture",
     "__version__",
     "load_model",
     "save_model",

@@ -30,7 +30,7 @@ def read_data(path: Path, estimator: Any) -> tuple[np.ndarray, list[str] | None]
 def read_data_for(estimator: Any, path: Path) -> np.ndarray:
     """Read a table whose columns are those that the estimator was fitted to."""
     X, names = read_data(path, estimator)
-    n_features = estimator.components_.shape[1]
+    n_features = estimator.n_features_in_
     if X.shape[1] != n_features:
         raise ValueError(f"'{path}' has {X.shape[1]} columns, but the model was fitted to {n_features}.")
     fitted = column_names(estimator)

@@ -7,5 +7,6 @@ from multicause.estimators.mca import MCA
 from multicause.estimators.mca3 import MCA3
 from multicause.estimators.restricted_mca import RestrictedMCA
 from multicause.estimators.truncated_em import TruncatedEM
+from multicause.estimators.truncated_gaussian_mixture import TruncatedGaussianMixture
 
-__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "RestrictedMCA", "TruncatedEM"]
+__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "RestrictedMCA", "TruncatedEM", "TruncatedGaussianMixture"]

@@ -247,7 +247,7 @@ class ComponentEstimator(
         return tags
 
     def _best_of_restarts(self, em: EM, X: np.ndarray) -> Outcome:
-        warm = self._warm(em) if self.warm_start and hasattr(self, "free_energy_") else None
+        warm = self._warm(em) if self.warm_start and hasattr(self, "stop_") else None
         n_init = 1 if warm is not None else self.n_init
         n_records = n_init * (em.plan.n_steps + 1)
         best = None

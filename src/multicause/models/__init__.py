@@ -2,6 +2,7 @@
 
 from multicause.models.base import DataMoments, FieldParams, GenerativeModel, combine
 from multicause.models.binary_linear import BinaryLinear, BinaryLinearStatistics, NonnegativeLinear
+from multicause.models.gaussian_mixture import GaussianMixture, GaussianMixtureParams, GaussianMixtureStatistics
 from multicause.models.maximal_causes import MaximalCauses, MaximalCausesStatistics
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
 
@@ -10,6 +11,9 @@ __all__ = [
     "BinaryLinearStatistics",
     "DataMoments",
     "FieldParams",
+    "GaussianMixture",
+    "GaussianMixtureParams",
+    "GaussianMixtureStatistics",
     "GenerativeModel",
     "MaximalCauses",
     "MaximalCausesStatistics",
