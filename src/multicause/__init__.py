@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multicause.estimators import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
+    from multicause.estimators import ETNMF, GSC, MCA, MCA3, LinCA, NonlinearGSC, RestrictedMCA
     from multicause.learning import Annealing, ConditionalCooling, DataClassification
     from multicause.persistence import load_model, save_model
 
@@ -18,6 +18,7 @@ __all__ = [
     "ConditionalCooling",
     "DataClassification",
     "LinCA",
+    "NonlinearGSC",
     "RestrictedMCA",
     "__version__",
     "load_model",

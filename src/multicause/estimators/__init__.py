@@ -5,6 +5,7 @@ from multicause.estimators.gsc import GSC
 from multicause.estimators.linca import LinCA
 from multicause.estimators.mca import MCA
 from multicause.estimators.mca3 import MCA3
+from multicause.estimators.nonlinear_gsc import NonlinearGSC
 from multicause.estimators.restricted_mca import RestrictedMCA
 
-__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "RestrictedMCA"]
+__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "NonlinearGSC", "RestrictedMCA"]

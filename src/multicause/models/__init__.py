@@ -4,6 +4,7 @@ from multicause.models.base import DataMoments, FieldParams, GenerativeModel, co
 from multicause.models.binary_linear import BinaryLinear, BinaryLinearStatistics, NonnegativeLinear
 from multicause.models.maximal_causes import MaximalCauses, MaximalCausesStatistics
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
+from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics
 
 __all__ = [
     "BinaryLinear",
@@ -15,6 +16,8 @@ __all__ = [
     "MaximalCausesStatistics",
     "NonnegativeLinear",
     "SpikeSlabLinear",
+    "SpikeSlabMax",
+    "SpikeSlabMaxStatistics",
     "SpikeSlabParams",
     "SpikeSlabStatistics",
     "combine",
