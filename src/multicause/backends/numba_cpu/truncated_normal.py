@@ -26,29 +26,36 @@ def erfcx(x):
 
 
 @_plainly
-def moments(a, b):
-    """(log integral, mean, variance) of exp(-z^2 / 2) on [a, b]; the integral is in units of the largest density there."""
+def integral(a, b):
+    """Of exp(-z^2 / 2) from a to b, in units of the largest value that it has there."""
     if b < 0.0:
-        log_integral, mean, variance = moments(-b, -a)
-        return log_integral, -mean, variance
+        return integral(-b, -a)
+    width = b - a
+    if width * max(1.0, b) < 0.5:
+        return _narrow_moments(a, width)[0]
+    if a <= 0.0:
+        return ROOT_HALF_PI * (math.erf(HALF_ROOT * b) - math.erf(HALF_ROOT * a))
+    fall = math.exp(-0.5 * width * (a + b))
+    beyond = fall * erfcx(HALF_ROOT * b) if fall > 0.0 else 0.0
+    return ROOT_HALF_PI * (erfcx(HALF_ROOT * a) - beyond)
+
+
+@_plainly
+def moments(a, b):
+    """The same integral, and the mean and variance of z."""
+    if b < 0.0:
+        total, mean, variance = moments(-b, -a)
+        return total, -mean, variance
     width = b - a
     if width * max(1.0, b) < 0.5:
         return _narrow_moments(a, width)
-    if a <= 0.0:
-        low, high = math.exp(-0.5 * a * a), math.exp(-0.5 * b * b)
-        integral = ROOT_HALF_PI * (math.erf(HALF_ROOT * b) - math.erf(HALF_ROOT * a))
-        a_low = a * low if low > 0.0 else 0.0
-        largest_variance = 1.0
-    else:
-        low, high = 1.0, math.exp(-0.5 * width * (a + b))
-        beyond = high * erfcx(HALF_ROOT * b) if high > 0.0 else 0.0
-        integral = ROOT_HALF_PI * (erfcx(HALF_ROOT * a) - beyond)
-        a_low = a
-        largest_variance = min(1.0, 1.0 / (a * a))
+    total = integral(a, b)
+    low, high = (math.exp(-0.5 * a * a), math.exp(-0.5 * b * b)) if a <= 0.0 else (1.0, math.exp(-0.5 * width * (a + b)))
+    a_low = a * low if low > 0.0 else 0.0
     b_high = b * high if high > 0.0 else 0.0
-    mean = min(max((low - high) / integral, a), b)
-    variance = 1.0 + (a_low - b_high) / integral - mean * mean
-    return math.log(integral), mean, min(max(variance, 0.0), largest_variance)
+    mean = min(max((low - high) / total, a), b)
+    variance = 1.0 + (a_low - b_high) / total - mean * mean
+    return total, mean, min(max(variance, 0.0), 1.0 if a <= 1.0 else 1.0 / (a * a))
 
 
 @_plainly
@@ -62,8 +69,7 @@ def _narrow_moments(a, width):
         first += density * t
         second += density * t * t
     first /= total
-    log_integral = math.log(width * total) if width > 0.0 else -np.inf
-    return log_integral, a + first, max(second / total - first * first, 0.0)
+    return width * total, a + first, max(second / total - first * first, 0.0)
 
 
 @_plainly
