@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
+from multicause import ETNMF, GSC, MCA, MCA3, LinCA, NonlinearGSC, RestrictedMCA
 from multicause.datasets import make_bars
 
 ESTIMATORS = [
@@ -25,6 +25,7 @@ ESTIMATORS = [
     GSC(),
     GSC(noise="full", slab="full"),
     GSC(posterior="factored", noise="diagonal"),
+    NonlinearGSC(),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",

@@ -16,7 +16,7 @@ _SMALLEST = 1e-100
 
 
 class SpikeSlabMaxStatistics(NamedTuple):
-    """Sums over data points n of weight w_n; x = s*z, and A_hd = 1 where x_h W_hd is the largest of all, and positive."""
+    """Sums over data points n of weight w_n; x = s*z, and A_hd = 1 where x_h W_hd is positive and the largest."""
 
     weight: float  # sum_n w_n
     s: np.ndarray  # (H,) <s>
@@ -174,9 +174,7 @@ class SpikeSlabMax(FieldModel):
         variance = np.maximum(variance, np.maximum(SMALLEST_SPREAD**2 * (variance + mean**2), 1e-300))
         return mean, params.slab_covariance if "slab_covariance" in self.fixed else variance
 
-    def _new_noise(
-        self, params: SpikeSlabParams, components: np.ndarray, statistics: SpikeSlabMaxStatistics
-    ) -> float:
+    def _new_noise(self, params: SpikeSlabParams, components: np.ndarray, statistics: SpikeSlabMaxStatistics) -> float:
         """The mean squared residual of the new fields, where each dimension keeps its winner."""
         moved = components - params.components
         change = (moved * ((components + params.components) * statistics.axx - 2.0 * statistics.axy)).sum()

@@ -137,7 +137,7 @@ def condition(y, others, field, slab_mean, log_odds, power, with_moments, pieces
 
 @_plainly
 def _cut(y, others, field, slab_mean, log_odds, power, pieces):
-    """Cut the line at the thresholds: `mass` gets the largest f of each piece; returns the number and the largest of all."""
+    """Cut the line at the thresholds: `mass` gets the largest f of each piece. Returns their number and the largest."""
     threshold, order = pieces.threshold, pieces.order
     n = _sort_thresholds(others, field, threshold, order)
     precision, linear = 1.0, slab_mean
@@ -202,6 +202,19 @@ def _maximum_of_others(x, chosen, fields, left_out, result):
 
 
 @_plainly
+def update(j, x, y, chosen, causes, power, randomness, others, pieces):
+    """Draw x[j] given y and the other candidates; returns how many pieces its conditional has."""
+    key, pair = randomness
+    h = chosen[j]
+    _maximum_of_others(x, chosen, causes.fields, j, others)
+    filled, off, _ = condition(
+        y, others, causes.fields[h], causes.slab_mean[h], causes.log_odds[h], power, True, pieces
+    )
+    x[j] = draw(filled, off, uniform(key, 2 * pair), uniform(key, 2 * pair + 1), pieces)
+    return filled
+
+
+@_plainly
 def _log_density(z, y, others, field, slab_mean, log_odds):
     """f(z), or 0 for a cause that is off: the log density relative to p(off)."""
     if z == 0.0:
@@ -247,7 +260,7 @@ def explore(Y, candidates, weights, causes, chain, answers):
 @_plainly
 def _sample(n, y, chosen, key, causes, chain, others, visited, rows, pieces, answers):
     """The chain of row n: burn-in from all off, during which the data gain weight, then the sweeps that count."""
-    n_candidates, n_causes = chosen.size, causes.log_odds.size
+    n_candidates = chosen.size
     second, ax, axx = rows
     second[:] = 0.0
     ax[:] = 0.0
@@ -258,14 +271,10 @@ def _sample(n, y, chosen, key, causes, chain, others, visited, rows, pieces, ans
         counts = sweep >= chain.n_burn_in
         power = min((sweep + 1.0) / (chain.n_burn_in + 1.0), 1.0)
         for j in range(n_candidates):
-            h = chosen[j]
-            field = causes.fields[h]
-            _maximum_of_others(x, chosen, causes.fields, j, others)
-            filled, off, _ = condition(y, others, field, causes.slab_mean[h], causes.log_odds[h], power, counts, pieces)
-            counter = 2 * (sweep * n_causes + h)
-            x[j] = draw(filled, off, uniform(key, counter), uniform(key, counter + 1), pieces)
+            pair = sweep * causes.log_odds.size + chosen[j]  # of random numbers
+            filled = update(j, x, y, chosen, causes, power, (key, pair), others, pieces)
             if counts:
-                _record(n, j, h, share, y, others, field, filled, rows, pieces, answers)
+                _record(n, j, chosen[j], share, y, others, causes.fields[chosen[j]], filled, rows, pieces, answers)
         if counts:
             visited[sweep - chain.n_burn_in] = x
 

@@ -50,7 +50,9 @@ def moments(a, b):
     if width * max(1.0, b) < 0.5:
         return _narrow_moments(a, width)
     total = integral(a, b)
-    low, high = (math.exp(-0.5 * a * a), math.exp(-0.5 * b * b)) if a <= 0.0 else (1.0, math.exp(-0.5 * width * (a + b)))
+    low, high = (
+        (math.exp(-0.5 * a * a), math.exp(-0.5 * b * b)) if a <= 0.0 else (1.0, math.exp(-0.5 * width * (a + b)))
+    )
     a_low = a * low if low > 0.0 else 0.0
     b_high = b * high if high > 0.0 else 0.0
     mean = min(max((low - high) / total, a), b)
