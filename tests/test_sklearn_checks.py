@@ -11,7 +11,17 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, TruncatedEM, TruncatedGaussianMixture
+from multicause import (
+    ETNMF,
+    GSC,
+    MCA,
+    MCA3,
+    LinCA,
+    NonlinearGSC,
+    RestrictedMCA,
+    TruncatedEM,
+    TruncatedGaussianMixture,
+)
 from multicause.datasets import make_bars
 
 from cases import Bare
@@ -30,6 +40,7 @@ ESTIMATORS = [
     TruncatedEM(Bare(3), max_iter=20),
     TruncatedGaussianMixture(),
     TruncatedGaussianMixture(3, covariance_type="diag", n_candidates=1),
+    NonlinearGSC(),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",

@@ -5,8 +5,19 @@ from multicause.estimators.gsc import GSC
 from multicause.estimators.linca import LinCA
 from multicause.estimators.mca import MCA
 from multicause.estimators.mca3 import MCA3
+from multicause.estimators.nonlinear_gsc import NonlinearGSC
 from multicause.estimators.restricted_mca import RestrictedMCA
 from multicause.estimators.truncated_em import TruncatedEM
 from multicause.estimators.truncated_gaussian_mixture import TruncatedGaussianMixture
 
-__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "RestrictedMCA", "TruncatedEM", "TruncatedGaussianMixture"]
+__all__ = [
+    "ETNMF",
+    "GSC",
+    "MCA",
+    "MCA3",
+    "LinCA",
+    "NonlinearGSC",
+    "RestrictedMCA",
+    "TruncatedEM",
+    "TruncatedGaussianMixture",
+]

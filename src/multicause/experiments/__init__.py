@@ -9,6 +9,8 @@ from multicause.experiments.et_mca_grass import et_mca_grass
 from multicause.experiments.et_nmf_mnist import et_nmf_mnist
 from multicause.experiments.et_quality import et_quality
 from multicause.experiments.et_scaling import et_scaling
+from multicause.experiments.gps_mixture import gps_mixture
+from multicause.experiments.gps_sparse_coding import gps_sparse_coding
 from multicause.experiments.gsc_clustering import gsc_clustering
 from multicause.experiments.gsc_consistency import gsc_consistency
 from multicause.experiments.gsc_denoise import gsc_denoise
@@ -27,6 +29,7 @@ from multicause.experiments.mca_reliability import measure_bars
 
 _ET = "Expectation Truncation (Lücke & Eggert, 2010)"
 _GSC = "Spike-and-Slab Sparse Coding (Sheikh, Shelton & Lücke, 2014)"
+_GPS = "GP-select (Shelton, Gasthaus, Dai, Lücke & Gretton, 2017)"
 _MCA = "Maximal Causes (Lücke & Sahani, 2008)"
 
 EXPERIMENTS = {
@@ -61,6 +64,8 @@ EXPERIMENTS = {
         Experiment("gsc-tradeoff", "Separation against the number of candidates", _GSC, gsc_tradeoff),
         Experiment("gsc-denoise", "A noisy image, cleaned", _GSC, gsc_denoise),
         Experiment("gsc-scaling", "Time of an iteration against the number of causes", _GSC, gsc_scaling),
+        Experiment("gps-sparse-coding", "Bars by learned selection", _GPS, gps_sparse_coding),
+        Experiment("gps-mixture", "Clusters by learned selection", _GPS, gps_mixture),
         Experiment("gsc-clustering", "Data points that share candidates", _GSC, gsc_clustering),
     )
 }

@@ -17,7 +17,9 @@ from multicause.selection import GPSelect
 N_TRIALS = 20  # the paper shows one
 N_ITERATIONS = 40
 SHOWN = (1, 5, N_ITERATIONS)  # iterations in the picture
-SUCCESS = 0.97  # share of the data points in their own cluster; a single cluster's overlap with its neighbours is below 1 %
+SUCCESS = (
+    0.97  # share of the data points in their own cluster; a single cluster's overlap with its neighbours is below 1 %
+)
 
 
 def gps_mixture(options: Options) -> Result:

@@ -5,6 +5,7 @@ from multicause.models.binary_linear import BinaryLinear, BinaryLinearStatistics
 from multicause.models.gaussian_mixture import GaussianMixture, GaussianMixtureParams, GaussianMixtureStatistics
 from multicause.models.maximal_causes import MaximalCauses, MaximalCausesStatistics
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
+from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics
 
 __all__ = [
     "BinaryLinear",
@@ -19,6 +20,8 @@ __all__ = [
     "MaximalCausesStatistics",
     "NonnegativeLinear",
     "SpikeSlabLinear",
+    "SpikeSlabMax",
+    "SpikeSlabMaxStatistics",
     "SpikeSlabParams",
     "SpikeSlabStatistics",
     "combine",

@@ -2,6 +2,7 @@
 
 from multicause.posteriors.exact import ExactPosterior
 from multicause.posteriors.factored import FactoredPosterior
+from multicause.posteriors.gibbs import GibbsPosterior
 from multicause.posteriors.truncated import TruncatedPosterior
 
-__all__ = ["ExactPosterior", "FactoredPosterior", "TruncatedPosterior"]
+__all__ = ["ExactPosterior", "FactoredPosterior", "GibbsPosterior", "TruncatedPosterior"]

@@ -69,7 +69,7 @@ def log_marginal_likelihood(kernel: Kernel, Y: np.ndarray, S: np.ndarray) -> Mar
 
 
 def fit_kernel(kernel: Kernel, Y: np.ndarray, S: np.ndarray, n_steps: int) -> Kernel:
-    """The kernel whose parameters have the largest marginal likelihood that `n_steps` steps of L-BFGS find."""
+    """The kernel whose parameters have the largest marginal likelihood that L-BFGS finds with `n_steps` gradients."""
     if kernel.n_dims == 0:
         return kernel
     scale = S.size  # so that the optimiser's tolerances are per target
@@ -81,7 +81,7 @@ def fit_kernel(kernel: Kernel, Y: np.ndarray, S: np.ndarray, n_steps: int) -> Ke
     start = np.clip(kernel.theta, *kernel.bounds.T)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
-        found = optimize.minimize(loss, start, jac=True, bounds=kernel.bounds, options={"maxiter": n_steps})
+        found = optimize.minimize(loss, start, jac=True, bounds=kernel.bounds, options={"maxfun": n_steps})
     better = np.isfinite(found.fun) and found.fun <= loss(start)[0]
     return kernel.clone_with_theta(found.x) if better else kernel
 

@@ -26,8 +26,8 @@ from multicause.selection.gaussian_process import (
 
 NEGLIGIBLE = 1e-4  # posterior means below it teach the regression nothing
 MOST_PIVOTS = 128  # where the user gives no rank
-_POOL = 4096  # rows among which the pivots are looked for
-_SAMPLE = 400  # rows whose marginal likelihood the kernel's parameters maximise
+_POOL = 2048  # rows among which the pivots are looked for
+_SAMPLE = 300  # rows whose marginal likelihood the kernel's parameters maximise
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class GPSelect:
     tolerance : float, default=1e-2
         Share of the kernel's trace that the pivots may leave unexplained.
     max_steps : int, default=20
-        Gradient steps at most when the kernel is fitted.
+        Gradients taken at most when the kernel is fitted.
 
     References
     ----------
