@@ -37,6 +37,8 @@ CHEAP = (
     "gsc-selection",
     "gsc-consistency",
     "gsc-directions",
+    "gps-mixture",
+    "gps-sparse-coding",
 )
 TIMED = ("gsc-scaling", "gsc-clustering")  # they measure time: one trial is all
 CHEAP_ON_DATA = ("gsc-separation", "gsc-table1", "gsc-tradeoff")

@@ -15,7 +15,7 @@ from multicause.cli.reading import read_data
 if TYPE_CHECKING:
     import numpy as np
 
-MODELS = ("linca", "etnmf", "gsc", "mca", "mca3", "restricted-mca")
+MODELS = ("linca", "etnmf", "gsc", "nonlinear-gsc", "mca", "mca3", "restricted-mca")
 OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every state of so many causes, until at rest
 
 
@@ -25,6 +25,7 @@ OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every s
 @click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="What to fit.")
 @click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Number of causes. [default: columns]")
 @click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Causes considered per data point (H').")
+@click.option("--learn-selection", is_flag=True, help="Learn which causes to consider, instead of deriving it.")
 @click.option("--exact", is_flag=True, help="Consider all causes, in every combination.")
 @click.option("--allow-negative", is_flag=True, help="Let etnmf learn from data with negative entries.")
 @click.option("--max-active", type=AT_LEAST_ONE, help="Most causes active at once (gamma).")
@@ -60,28 +61,38 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
         ctx.exit(130)
 
 
-def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bool, **settings: Any) -> Any:
+def _estimator(
+    model: str, anneal: float | None, exact: bool, allow_negative: bool, learn_selection: bool, **settings: Any
+) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
-    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
+    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, NonlinearGSC, RestrictedMCA
     from multicause.learning import Annealing, ConditionalCooling
 
     chosen = given(settings)
+    if learn_selection:
+        from multicause.selection import GPSelect
+
+        chosen["selection"] = GPSelect()
     if exact:
         chosen["n_candidates"] = None
     if model in OF_ALL_STATES:
         _refuse_truncation(model, chosen)
+    if model == "nonlinear-gsc" and "max_active" in chosen:
+        raise click.UsageError("--model nonlinear-gsc samples any number of active causes: leave out --max-active.")
     if allow_negative and model == "etnmf":
         chosen["allow_negative"] = True
     if anneal is not None and model in OF_ALL_STATES:
         chosen["cooling"] = ConditionalCooling(initial=anneal, final=1.0)
     elif anneal is not None:
         chosen["annealing"] = Annealing(initial=anneal)
-    return dict(zip(MODELS, (LinCA, ETNMF, GSC, MCA, MCA3, RestrictedMCA), strict=True))[model](verbose=1, **chosen)
+    estimators = (LinCA, ETNMF, GSC, NonlinearGSC, MCA, MCA3, RestrictedMCA)
+    return dict(zip(MODELS, estimators, strict=True))[model](verbose=1, **chosen)
 
 
 def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
     """Models of all states of few causes neither preselect causes nor stop by the free energy."""
     options = {"n_candidates": "--candidates and no --exact", "max_active": "--max-active", "tol": "--tol"}
+    options["selection"] = "--learn-selection"
     for name, option in options.items():
         if name in chosen:
             raise click.UsageError(

@@ -5,6 +5,7 @@ the points between the others.
 """
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -45,12 +46,19 @@ def clusters_on_a_line(seed: int, n_samples: int = 300) -> tuple[np.ndarray, np.
 
 
 def fit_mixture(X: np.ndarray, kernel: str, start: str, seed: int, max_iter: int = N_ITERATIONS):
-    """C' = 2 of C = 3; "random" starts at three data points with variances of their own, as the paper does."""
-    given = {}
+    """C' = 2 of C = 3; "random" starts at three data points with variances of their own, as the paper does.
+
+    Of single fits from k-means one in twenty-five leaves two clusters in one field: the best of five is kept.
+    """
+    given: dict[str, Any] = {"n_init": 5}
     if start == "random":
         rng = np.random.default_rng([seed, 1])
         spread = X.var() * rng.uniform(0.5, 1.5, size=3)
-        given = {"means_init": X[rng.choice(len(X), 3, replace=False)], "precisions_init": _round(1.0 / spread)}
+        given = {
+            "n_init": 1,
+            "means_init": X[rng.choice(len(X), 3, replace=False)],
+            "precisions_init": _round(1.0 / spread),
+        }
         given["weights_init"] = np.full(3, 1.0 / 3.0)
     mixture = TruncatedGaussianMixture(
         3, n_candidates=2, selection=GPSelect(kernel), max_iter=max_iter, tol=0.0, random_state=seed, n_jobs=1, **given
