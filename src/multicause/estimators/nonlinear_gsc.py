@@ -40,7 +40,7 @@ class NonlinearGSC(FieldEstimator):
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.
     n_sweeps : int, default=10
         Gibbs sweeps over the candidates from which expectations are taken.
-    n_burn_in : int, default=5
+    n_burn_in : int, default=10
         Gibbs sweeps before them, from all causes off, while the weight of the data grows.
     activation_type : {"individual", "shared"}, default="individual"
         One activation probability per cause, or one for all.
@@ -73,8 +73,9 @@ class NonlinearGSC(FieldEstimator):
         Seed of initialisation and annealing noise.
     n_jobs : int or None, default=None
         Threads; None uses all cores. Results do not depend on it.
-    chunk_size : int or None, default=None
-        Rows processed at once, rounded up to a multiple of 256; None picks a few megabytes' worth.
+    chunk_size : int or None, default=256
+        Rows processed at once, rounded up to a multiple of 256; None picks a few megabytes' worth. Rows take long to
+        sample: small chunks keep all threads busy.
     trace : str, path-like or None, default=None
         File that gets one line of JSON per iteration.
     verbose : int, default=0
@@ -137,7 +138,7 @@ class NonlinearGSC(FieldEstimator):
         *,
         n_candidates="auto",
         n_sweeps=10,
-        n_burn_in=5,
+        n_burn_in=10,
         activation_type="individual",
         fixed=(),
         components_init=None,
@@ -152,7 +153,7 @@ class NonlinearGSC(FieldEstimator):
         warm_start=False,
         random_state=None,
         n_jobs=None,
-        chunk_size=None,
+        chunk_size=256,
         trace=None,
         verbose=0,
     ):

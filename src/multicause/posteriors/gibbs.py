@@ -41,7 +41,7 @@ class GibbsPosterior:
 
     n_candidates: int
     n_sweeps: int = 10
-    n_burn_in: int = 5
+    n_burn_in: int = 10
     seed: int = 0
 
     def prepare(
