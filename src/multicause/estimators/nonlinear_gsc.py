@@ -4,7 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from multicause._compat import Interval
+from multicause._compat import Interval, StrOptions
 from multicause.estimators.field_estimator import FieldEstimator
 from multicause.estimators.initial_values import (
     check_activation,
@@ -14,10 +14,11 @@ from multicause.estimators.initial_values import (
     refuse_negative,
 )
 from multicause.estimators.truncation import Truncation
-from multicause.learning import Outcome, Stop
+from multicause.learning import Annealing, Outcome, Plan, Stop
 from multicause.models import SpikeSlabMax, SpikeSlabParams
 from multicause.posteriors import GibbsPosterior
 
+COOLING = Annealing(initial=3.0, hold=0.0, settle=0.4)
 _NOT_OURS = {"max_active", "singletons", "data_classification", "monotone"}
 
 
@@ -41,7 +42,7 @@ class NonlinearGSC(FieldEstimator):
         Who chooses the candidates: the model's own selection function, or one that is learned along.
     n_sweeps : int, default=10
         Gibbs sweeps over the candidates from which expectations are taken.
-    n_burn_in : int, default=5
+    n_burn_in : int, default=10
         Gibbs sweeps before them, from all causes off, while the weight of the data grows.
     activation_type : {"individual", "shared"}, default="individual"
         One activation probability per cause, or one for all.
@@ -58,10 +59,11 @@ class NonlinearGSC(FieldEstimator):
         Initial variances of the strengths; None takes 1/4.
     noise_variance_init : float or None, default=None
         Initial noise variance; None takes the data's variance.
-    annealing : Annealing or None, default=None
+    annealing : Annealing, "auto" or None, default="auto"
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`. The likelihood alone is taken to
-        the power of the inverse temperature.
-    max_iter : int, default=100
+        the power of the inverse temperature. "auto" is Annealing(3.0, hold=0.0, settle=0.4), but None for a fit that
+        starts from given fields (`components_init`, `warm_start`). Without annealing two fits in five merge causes.
+    max_iter : int, default=40
         Most EM iterations; exactly as many for an annealed fit.
     tol : float, default=1e-3
         Stop when the free energy per data point gains less, twice in a row. 0 runs all iterations.
@@ -73,8 +75,9 @@ class NonlinearGSC(FieldEstimator):
         Seed of initialisation and annealing noise.
     n_jobs : int or None, default=None
         Threads; None uses all cores. Results do not depend on it.
-    chunk_size : int or None, default=None
-        Rows processed at once, rounded up to a multiple of 256; None picks a few megabytes' worth.
+    chunk_size : int or None, default=256
+        Rows processed at once, rounded up to a multiple of 256; None picks a few megabytes' worth. Rows take long to
+        sample: small chunks keep all threads busy.
     trace : str, path-like or None, default=None
         File that gets one line of JSON per iteration.
     verbose : int, default=0
@@ -115,13 +118,14 @@ class NonlinearGSC(FieldEstimator):
     >>> from multicause import NonlinearGSC
     >>> from multicause.datasets import make_bars
     >>> X = make_bars(n_samples=200, size=3, superposition="max", noise=1.0, random_state=0).X
-    >>> nonlinear = NonlinearGSC(n_components=6, max_iter=10, tol=0.0, random_state=0).fit(X)
+    >>> nonlinear = NonlinearGSC(n_components=6, max_iter=10, random_state=0).fit(X)
     >>> nonlinear.transform(X).shape
     (200, 6)
     """
 
     _parameter_constraints: dict = {
         **{name: rule for name, rule in FieldEstimator._parameter_constraints.items() if name not in _NOT_OURS},
+        "annealing": [Annealing, StrOptions({"auto"}), None],
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],
         "n_burn_in": [Interval(Integral, 0, None, closed="left")],
         "slab_mean_init": ["array-like", Real, None],
@@ -139,7 +143,7 @@ class NonlinearGSC(FieldEstimator):
         n_candidates="auto",
         selection="hand-derived",
         n_sweeps=10,
-        n_burn_in=5,
+        n_burn_in=10,
         activation_type="individual",
         fixed=(),
         components_init=None,
@@ -147,14 +151,14 @@ class NonlinearGSC(FieldEstimator):
         slab_mean_init=None,
         slab_covariance_init=None,
         noise_variance_init=None,
-        annealing=None,
-        max_iter=100,
+        annealing="auto",
+        max_iter=40,
         tol=1e-3,
         n_init=1,
         warm_start=False,
         random_state=None,
         n_jobs=None,
-        chunk_size=None,
+        chunk_size=256,
         trace=None,
         verbose=0,
     ):
@@ -252,6 +256,12 @@ class NonlinearGSC(FieldEstimator):
 
     def _model(self, n_components, n_features, moments=None):
         return SpikeSlabMax(n_components, n_features, **self._model_settings(n_components, moments))
+
+    def _plan(self) -> Plan:
+        given = self.components_init is not None or (self.warm_start and hasattr(self, "components_"))
+        if self.annealing == "auto":
+            return Plan(self.max_iter, None if given else COOLING)
+        return Plan(self.max_iter, self.annealing)
 
     def _posterior(self, n_components: int, monotone: bool) -> GibbsPosterior:
         one = Truncation.resolve(type(self).__name__, n_components, self.n_candidates, 1, False)

@@ -38,7 +38,7 @@ class GibbsPosterior:
 
     n_candidates: int
     n_sweeps: int = 10
-    n_burn_in: int = 5
+    n_burn_in: int = 10
     seed: int = 0
     selection: GPSelect | None = None
 
@@ -110,8 +110,8 @@ class PreparedGibbs:
     def _explore(
         self, Y: np.ndarray, candidates: np.ndarray, weights: np.ndarray | None = None, wants_evidence: bool = True
     ) -> Any:
-        n, (H, D) = len(Y), self.params.components.shape
-        zeros = np.zeros
+        n, (H, D), zeros = len(Y), self.params.components.shape, np.zeros
+        Y = Y if Y.flags.writeable else Y.copy()  # of a memory-mapped array: another type, for which to compile anew
         answers = self.kernel.Answers(
             zeros(n), zeros((n, H)), zeros((n, H)), zeros((n, D)), zeros(n), zeros(H), zeros((H, D)), zeros((H, D))
         )

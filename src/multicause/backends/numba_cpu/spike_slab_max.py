@@ -21,7 +21,6 @@ from multicause.backends.numba_cpu.truncated_normal import integral, moments, qu
 
 LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
 NEGLIGIBLE = -35.0  # a piece whose log density is nowhere closer to the largest is left out: 6e-16 of it
-_INSERTION = 48  # thresholds up to which an insertion sort is the fastest
 
 _plainly = njit(cache=True, nogil=True, error_model="numpy", fastmath=False)
 
@@ -83,24 +82,27 @@ def make_pieces(n_features):
 
 @_plainly
 def _sort_thresholds(others, field, threshold, order):
-    """Thresholds in rising order; returns how many dimensions the cause can win at all."""
+    """Thresholds in rising order, by Shell's method; returns how many dimensions the cause can win at all."""
     n = 0
     for d in range(field.size):
         t = others[d] / field[d] if field[d] > 0.0 else np.inf
         if t < np.inf:
-            k = n
-            if n < _INSERTION:
-                while k > 0 and threshold[k - 1] > t:
-                    threshold[k] = threshold[k - 1]
-                    order[k] = order[k - 1]
-                    k -= 1
+            threshold[n] = t
+            order[n] = d
+            n += 1
+    gap = 1
+    while gap < n // 9:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, n):
+            t, d, k = threshold[i], order[i], i
+            while k >= gap and threshold[k - gap] > t:
+                threshold[k] = threshold[k - gap]
+                order[k] = order[k - gap]
+                k -= gap
             threshold[k] = t
             order[k] = d
-            n += 1
-    if n > _INSERTION:
-        rank = np.argsort(threshold[:n], kind="mergesort")
-        threshold[:n] = threshold[:n][rank]
-        order[:n] = order[:n][rank]
+        gap //= 3
     return n
 
 
@@ -275,8 +277,8 @@ def _sample(n, y, chosen, key, causes, chain, others, visited, rows, pieces, ans
             filled = update(j, x, y, chosen, causes, power, (key, pair), others, pieces)
             if counts:
                 _record(n, j, chosen[j], share, y, others, causes.fields[chosen[j]], filled, rows, pieces, answers)
-        if counts:
-            visited[sweep - chain.n_burn_in] = x
+        for j in range(n_candidates if counts else 0):
+            visited[sweep - chain.n_burn_in, j] = x[j]
 
 
 @_plainly
@@ -321,19 +323,23 @@ def _evidence(y, chosen, causes, others, visited, pieces):
         if value > largest:
             best, largest = i, value
     x = np.empty(n_candidates)
-    log_densities = np.empty((n_visited + 1) // 2)
-    for i in range(log_densities.size):
-        x[:] = visited[2 * i]
-        log_densities[i] = 0.0
+    top, total, count = -np.inf, 0.0, 0
+    for i in range(0, n_visited, 2):
+        log_density = 0.0
+        for j in range(n_candidates):
+            x[j] = visited[i, j]
         for j in range(n_candidates):
             h = chosen[j]
             field, mean, odds = causes.fields[h], causes.slab_mean[h], causes.log_odds[h]
             _maximum_of_others(x, chosen, causes.fields, j, others)
             _, _, log_total = condition(y, others, field, mean, odds, 1.0, False, pieces)
             x[j] = visited[best, j]
-            log_densities[i] += _log_density(x[j], y, others, field, mean, odds) - log_total
-    top = log_densities.max()
-    return largest - top - math.log(np.exp(log_densities - top).mean())
+            log_density += _log_density(x[j], y, others, field, mean, odds) - log_total
+        if log_density > top:
+            total, top = total * math.exp(top - log_density), log_density
+        total += math.exp(log_density - top)
+        count += 1
+    return largest - top - math.log(total / count)
 
 
 @_plainly
