@@ -407,6 +407,16 @@ def test_a_row_far_from_everything_gets_finite_answers():
     assert fit.predict_proba(X)[1, 1] == pytest.approx(1.0)
 
 
+def test_a_field_of_zeros_explains_nothing_and_is_harmless():
+    fields = np.array([[0.0, 0.0, 0.0], [4.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
+    fit = NonlinearGSC.from_parameters(components=fields, activation=0.3, noise_variance=0.1, n_candidates=2)
+    X = fit.sample(50, random_state=0)[0]
+    assert np.isfinite(fit.score_samples(X)).all()
+    assert np.isfinite(fit.transform(X)).all()
+    every = fit.set_params(n_candidates=None).predict_proba(X)
+    assert_allclose(every[:, 0], 0.3, atol=1e-9)  # silent, whether on or off
+
+
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_get_a_clear_error(name):
     X, message = BAD_DATA[name]

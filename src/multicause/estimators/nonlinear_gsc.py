@@ -62,13 +62,14 @@ class NonlinearGSC(FieldEstimator):
     annealing : Annealing, "auto" or None, default="auto"
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`. The likelihood alone is taken to
         the power of the inverse temperature. "auto" is Annealing(3.0, hold=0.0, settle=0.4), but None for a fit that
-        starts from given fields (`components_init`, `warm_start`). Without annealing two fits in five merge causes.
+        starts from given fields (`components_init`, `warm_start`). On bars, two fits in five without it merge causes.
     max_iter : int, default=40
         Most EM iterations; exactly as many for an annealed fit.
     tol : float, default=1e-3
         Stop when the free energy per data point gains less, twice in a row. 0 runs all iterations.
     n_init : int, default=1
-        Fits from different initial fields, of which the one with the largest free energy is kept.
+        Fits from different initial fields, of which the one with the largest free energy is kept. Worth its time where
+        strengths vary widely (a standard deviation of half their mean).
     warm_start : bool, default=False
         Start from the parameters of the last fit.
     random_state : int, RandomState instance or None, default=None

@@ -119,7 +119,7 @@ class SpikeSlabMax(FieldModel):
 
     def selection_scores(self, params: SpikeSlabParams, Y: np.ndarray) -> np.ndarray:
         """W_h . y / |W_h| (GPS §5.1)."""
-        return Y @ params.components.T / np.linalg.norm(params.components, axis=1)
+        return Y @ params.components.T / field_norms(params.components)
 
     def accumulate(
         self, params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
@@ -205,6 +205,11 @@ class SpikeSlabMax(FieldModel):
 def floored(components: np.ndarray) -> np.ndarray:
     """The fields with no entry at or below 0."""
     return np.maximum(components, max(SMALLEST_FIELD * float(components.max()), _SMALLEST))
+
+
+def field_norms(components: np.ndarray) -> np.ndarray:
+    """|W_h|, (H,); not quite 0 for a field of zeros, whose score is then 0."""
+    return np.maximum(np.linalg.norm(components, axis=1), _SMALLEST)
 
 
 def log_normal_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:

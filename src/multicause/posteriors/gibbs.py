@@ -10,7 +10,7 @@ from multicause.backends import numba_cpu
 from multicause.backends.tiles import tiled_product
 from multicause.execution.chunks import Chunk
 from multicause.models.spike_slab_linear import SpikeSlabParams
-from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics
+from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics, field_norms
 from multicause.posteriors.truncated import Candidates, EStep
 from multicause.selection.gp_select import GPSelect
 
@@ -67,7 +67,7 @@ class PreparedGibbs:
         fields = np.ascontiguousarray(self.scale * self.unit[:, None] * params.components)
         self.causes = self.kernel.Causes(fields, params.slab_mean / self.unit, logit(params.activation), self.scale)
         self.transposed = np.ascontiguousarray(params.components.T)
-        self.norms = np.linalg.norm(params.components, axis=1)
+        self.norms = field_norms(params.components)
 
     def statistics(self, chunk: Chunk) -> EStep:
         """The E-step of a chunk, which remembers <s> for those who learn to select."""
