@@ -25,6 +25,7 @@ from multicause.selection.gaussian_process import (
     noise_variance,
     pivots,
 )
+from multicause.selection.gp_select import remember
 
 from cases import Bare
 
@@ -97,7 +98,7 @@ def selection_on(Y, S, selection, n_candidates=2, chunk_size=256):
     with InProcess() as executor:
         learning = selection.begin(executor, chunks, moments, S.shape[1], seed=7)
         for chunk in chunks:
-            chunk.memory["means"] = S[chunk.start : chunk.stop]
+            remember(chunk, S[chunk.start : chunk.stop])
         learning.learn(0)
     return learning, chunks, moments
 

@@ -12,6 +12,7 @@ from multicause.datasets.bars import (
 from multicause.datasets.mnist import load_mnist
 from multicause.datasets.patches import image_patches, load_grass
 from multicause.datasets.registry import DatasetNotFound, data_folder, locate
+from multicause.datasets.scenes import Scenes, coil_objects, make_scenes, shape_objects
 from multicause.datasets.sources import load_sources
 from multicause.datasets.spectrograms import AcousticMixtures, acoustic_mixtures, log_spectrogram
 
@@ -19,8 +20,10 @@ __all__ = [
     "AcousticMixtures",
     "Bars",
     "DatasetNotFound",
+    "Scenes",
     "acoustic_mixtures",
     "bar_components",
+    "coil_objects",
     "data_folder",
     "image_patches",
     "load_grass",
@@ -29,7 +32,9 @@ __all__ = [
     "locate",
     "log_spectrogram",
     "make_bars",
+    "make_scenes",
     "overlapping_bar_components",
+    "shape_objects",
     "short_bar_components",
     "speech_windows",
     "synthetic_voices",

@@ -2,6 +2,7 @@
 
 from multicause.estimators.etnmf import ETNMF
 from multicause.estimators.gsc import GSC
+from multicause.estimators.inveca import InvECA
 from multicause.estimators.linca import LinCA
 from multicause.estimators.mca import MCA
 from multicause.estimators.mca3 import MCA3
@@ -15,6 +16,7 @@ __all__ = [
     "GSC",
     "MCA",
     "MCA3",
+    "InvECA",
     "LinCA",
     "NonlinearGSC",
     "RestrictedMCA",

@@ -62,10 +62,10 @@ class EM:
 
     def _begin_selection(self, rng: np.random.Generator):
         selection = _learned_selection(self.posterior)
-        if selection is None or self.posterior.n_candidates == self.model.n_components:
+        n_targets = getattr(self.model, "n_targets", self.model.n_components)
+        if selection is None or self.posterior.n_candidates == n_targets:
             return None
-        seed = int(rng.integers(2**63))
-        return selection.begin(self.executor, self.chunks, self.moments, self.model.n_components, seed)
+        return selection.begin(self.executor, self.chunks, self.moments, n_targets, seed=int(rng.integers(2**63)))
 
     def _prepare(self, params: Any, beta: float, affinity: Candidates | None) -> PreparedPosterior:
         if affinity is None:

@@ -12,7 +12,7 @@ from multicause.execution.chunks import Chunk
 from multicause.models.spike_slab_linear import SpikeSlabParams
 from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics, field_norms
 from multicause.posteriors.truncated import Candidates, EStep
-from multicause.selection.gp_select import GPSelect
+from multicause.selection.gp_select import GPSelect, remember
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class PreparedGibbs:
         weights, Y = chunk.row_weights(), chunk.rows()
         answers = self._explore(Y, self._candidates(Y, chunk), weights)
         if self.posterior.selection is not None:
-            chunk.memory["means"] = answers.s
+            remember(chunk, answers.s)
         statistics = SpikeSlabMaxStatistics(
             float(weights.sum()),
             weights @ answers.s,

@@ -9,7 +9,7 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.models.base import GenerativeModel
 from multicause.posteriors.definition import DefinitionWalk
-from multicause.selection.gp_select import GPSelect
+from multicause.selection.gp_select import GPSelect, remember
 
 
 class EStep(NamedTuple):
@@ -104,7 +104,7 @@ class PreparedPosterior:
         candidates = self._candidates(evidence, chunk)
         free_energies, statistics, means = self.walk.accumulate(evidence, candidates, weights)
         if self.posterior.selection is not None:
-            chunk.memory["means"] = means
+            remember(chunk, means)
         return EStep(float(free_energies @ weights), statistics)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:

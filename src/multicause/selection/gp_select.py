@@ -105,10 +105,10 @@ class GPSelect:
         return with_noise(self.kernel, moments.mean)
 
     def begin(
-        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
+        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_targets: int, seed: int
     ) -> "GPSelection":
-        """A selection that is to be learned along with a fit."""
-        return GPSelection(self, executor, chunks, moments, n_components, seed)
+        """A selection that is to be learned along with a fit; targets are the causes, or whatever is predicted."""
+        return GPSelection(self, executor, chunks, moments, n_targets, seed)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -155,7 +155,7 @@ class Affinity:
 class GPSelection:
     """The state of GP-select during a fit; what belongs to a data point lives in its chunk's memory.
 
-    The E-step leaves each chunk's posterior means there, as "means". With A = tau^2 I + sum_n phi_n phi_n^T the others
+    The E-step leaves each chunk's posterior means there (`remember`). With A = tau^2 I + sum_n phi_n phi_n^T the others
     predict of a row (f_n - e_n <s>_n) / (1 - e_n), where f_n = phi_n A^-1 sum_m phi_m^T <s>_m and its leverage is
     e_n = phi_n A^-1 phi_n^T. Candidates need the order of these numbers alone: the denominator is left out.
     """
@@ -166,12 +166,12 @@ class GPSelection:
         executor: InProcess,
         chunks: Sequence[Chunk],
         moments: DataMoments,
-        n_components: int,
+        n_targets: int,
         seed: int,
     ):
         X = chunks[0].X
         self.selection, self.executor, self.chunks = selection, executor, chunks
-        self.n_components, self.seed, self.iteration = n_components, seed, 0
+        self.n_targets, self.seed, self.iteration = n_targets, seed, 0
         self.mean = moments.mean
         rows = np.flatnonzero(np.concatenate([chunk.row_weights() for chunk in chunks]) > 0.0)
         if selection.rank is not None and selection.rank > len(rows):
@@ -187,20 +187,33 @@ class GPSelection:
 
     def candidates(self, chunk: Chunk, n_candidates: int) -> np.ndarray:
         """For each row the causes that the other rows predict, a few of them drawn at random; at first all of them."""
-        n_rows = chunk.stop - chunk.start
-        n_random = min(max(round(self.selection.random_fraction * n_candidates), 1), n_candidates)
-        n_random = n_random if self.selection.random_fraction > 0.0 else 0
-        key = np.random.SeedSequence([self.seed, self.iteration]).generate_state(1, np.uint64)[0]
+        scores = self.scores(chunk)
+        if scores is None:
+            scores = np.zeros((chunk.stop - chunk.start, self.n_targets))
+            return self._pick(scores, chunk, n_candidates, n_candidates)
+        return self.choose(scores, chunk, n_candidates)
+
+    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """The columns of each row's largest scores, but for the share that is drawn at random."""
+        fraction = self.selection.random_fraction
+        n_random = min(max(round(fraction * n_candidates), 1), n_candidates) if fraction > 0.0 else 0
+        return self._pick(scores, chunk, n_candidates, n_random)
+
+    def scores(self, chunk: Chunk) -> np.ndarray | None:
+        """What the other rows predict of each row, but for a positive factor; None before anything was learned."""
         if self.affinity is None:
-            scores, n_random = np.zeros((n_rows, self.n_components)), n_candidates
-        else:
-            scores = chunk.memory["features"] @ self._coefficients
-            self._kernels.leave_out(scores, chunk.memory["targets"], chunk.memory["leverage"])
+            return None
+        scores = chunk.memory["features"] @ self._coefficients
+        self._kernels.leave_out(scores, chunk.memory["targets"], chunk.memory["leverage"])
+        return scores
+
+    def _pick(self, scores: np.ndarray, chunk: Chunk, n_candidates: int, n_random: int) -> np.ndarray:
+        """The columns of the largest scores, and random ones, that depend on the row and the iteration alone."""
+        key = np.random.SeedSequence([self.seed, self.iteration]).generate_state(1, np.uint64)[0]
         return self._kernels.pick(scores, n_candidates, n_random, key, chunk.start)
 
     def learn(self, iteration: int) -> Affinity:
         """Take in the posterior means that the E-step left, and now and then the kernel's parameters."""
-        self.executor.map_reduce(self._take_targets, self.chunks, lambda a, b: a + b)
         if iteration > 0 and iteration % self.selection.update_every == 0:
             self._fit_kernel()
             self._pivots = self._pivots[:0]
@@ -213,14 +226,10 @@ class GPSelection:
         self.affinity = Affinity(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
         return self.affinity
 
-    def _take_targets(self, chunk: Chunk) -> int:
-        chunk.memory["targets"] = self._kernels.sparse_targets(chunk.memory.pop("means"), NEGLIGIBLE)
-        return 0
-
     def _fit_kernel(self) -> None:
         """On some of the rows, spread over all of them: their number bounds the cost."""
         rows = _spread(self._rows, _SAMPLE)
-        S = np.zeros((len(rows), self.n_components))
+        S = np.zeros((len(rows), self.n_targets))
         for chunk in self.chunks:
             targets = chunk.memory["targets"]
             for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
@@ -251,13 +260,18 @@ class GPSelection:
 
     def _project(self, chunk: Chunk) -> np.ndarray:
         memory = chunk.memory
-        return self._kernels.project(memory["targets"], memory["features"], chunk.row_weights(), self.n_components)
+        return self._kernels.project(memory["targets"], memory["features"], chunk.row_weights(), self.n_targets)
 
     def _inputs(self, rows: np.ndarray) -> np.ndarray:
         return self._filled(np.asarray(self.chunks[0].X[rows], dtype=np.float64))
 
     def _filled(self, Y: np.ndarray) -> np.ndarray:
         return np.where(np.isnan(Y), self.mean, Y)
+
+
+def remember(chunk: Chunk, means: np.ndarray) -> None:
+    """Keep a chunk's posterior means (n, H) until the selection learns from them."""
+    chunk.memory["targets"] = numba_cpu.load("gp_select").sparse_targets(means, NEGLIGIBLE)
 
 
 def _spread(rows: np.ndarray, most: int) -> np.ndarray:

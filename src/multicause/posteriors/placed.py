@@ -1,0 +1,228 @@
+"""The truncated posterior of objects at places: a few components, each at a few placements, all their combinations."""
+
+from dataclasses import dataclass
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import fft
+from scipy.special import logit
+
+from multicause.backends import numba_cpu
+from multicause.execution.chunks import Chunk
+from multicause.models.translated_occlusion import (
+    ABSENT,
+    OcclusionParams,
+    OcclusionStatistics,
+    TranslatedOcclusion,
+    empty_statistics,
+)
+from multicause.posteriors.truncated import EStep
+from multicause.selection.gp_select import NEGLIGIBLE, GPSelect, GPSelection
+
+
+class Places(NamedTuple):
+    """The candidates of each row."""
+
+    components: np.ndarray  # (n, H') in rising order
+    placements: np.ndarray  # (n, H', R) the best of each, best first
+
+
+@dataclass(frozen=True)
+class PlacedPosterior:
+    """q_n over states of at most gamma of the H' candidate components, each at one of its R best placements.
+
+    Parameters
+    ----------
+    n_candidates, n_placements, max_active : int
+        H', R and gamma.
+    selection : GPSelect or None
+        Learn where components are; None looks for them at every place of the image.
+    """
+
+    n_candidates: int
+    n_placements: int
+    max_active: int
+    selection: GPSelect | None = None
+
+    @property
+    def n_states(self) -> int:
+        """1 + H' R + C(H', 2) R^2 + ..."""
+        return sum(comb(self.n_candidates, k) * self.n_placements**k for k in range(self.max_active + 1))
+
+    def prepare(
+        self, model: TranslatedOcclusion, params: OcclusionParams, beta: float = 1.0, affinity: Any = None
+    ) -> "PreparedPlaced":
+        """Everything that all chunks of one iteration share; `affinity` tells of places instead of a scan."""
+        return PreparedPlaced(self, model, params, beta, affinity)
+
+
+class PreparedPlaced:
+    """The posterior at given parameters: the task that each chunk carries out."""
+
+    def __init__(
+        self,
+        posterior: PlacedPosterior,
+        model: TranslatedOcclusion,
+        params: OcclusionParams,
+        beta: float,
+        affinity: Any,
+    ):
+        self.posterior, self.model, self.params, self.beta, self.affinity = posterior, model, params, beta, affinity
+        self.kernel = numba_cpu.load("translated_occlusion")
+        width, (h, w) = model.image_shape[1], model.component_shape
+        rows, columns = model.placement_shape
+        H, F = model.n_components, model.n_channels
+        self.scene = self.kernel.Scene(
+            np.ascontiguousarray(params.components.reshape(H, h * w, F)),
+            np.ascontiguousarray(params.masks.reshape(H, h * w)),
+            logit(params.activation) - np.log(model.n_placements),
+            params.background,
+            1.0 / params.noise_variance,
+            beta,
+            (np.arange(h)[:, None] * width + np.arange(w)).ravel(),
+            (np.arange(rows)[:, None] * width + np.arange(columns)).ravel(),
+        )
+
+    def statistics(self, chunk: Chunk) -> EStep:
+        """The E-step of a chunk, which remembers where objects were for those who learn to look there."""
+        weights, images = chunk.row_weights(), self._images(chunk)
+        places = self._places(images, chunk)
+        shape = empty_statistics(self.model)
+        sums = self.kernel.Sums(
+            shape.s,
+            shape.r.reshape(len(shape.s), -1),
+            shape.ry.reshape(*self.scene.components.shape),
+            shape.contests.reshape(len(shape.s), -1),
+            np.array([weights.sum() * images.shape[1]]),
+            np.einsum("n,ndf->f", weights, images),
+            np.array([weights @ np.square(images - self.params.background).sum(axis=(1, 2))]),
+        )
+        answers = self._explore(images, places, weights, sums)
+        if self.posterior.selection is not None:
+            self._remember(chunk, places, answers.placed)
+        statistics = OcclusionStatistics(
+            float(weights.sum()), weights @ answers.means, shape.r, shape.ry, shape.contests,
+            float(sums.background[0]), sums.background_y, float(sums.distance[0]),
+        )  # fmt: skip
+        return EStep(float(self._bound(images, answers) @ weights), statistics)
+
+    def free_energies(self, chunk: Chunk) -> np.ndarray:
+        """F_n of each row."""
+        images = self._images(chunk)
+        return self._bound(images, self._explore(images, self._places(images, chunk)))
+
+    def means(self, chunk: Chunk) -> np.ndarray:
+        """p(s_h = 1 | y) of each row, (n, H)."""
+        images = self._images(chunk)
+        return self._explore(images, self._places(images, chunk)).means
+
+    def placements(self, chunk: Chunk) -> np.ndarray:
+        """The most probable placement of each component, (n, H); -1 where it is absent, more likely than not."""
+        images = self._images(chunk)
+        places = self._places(images, chunk)
+        answers = self._explore(images, places)
+        best = np.take_along_axis(places.placements, answers.placed.argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
+        found = np.full((len(images), self.model.n_components), ABSENT)
+        np.put_along_axis(found, places.components, np.where(answers.placed.sum(axis=2) > 0.5, best, ABSENT), axis=1)
+        return found
+
+    def reconstructions(self, chunk: Chunk) -> np.ndarray:
+        """Posterior means of the images without noise, (n, D)."""
+        images = self._images(chunk)
+        rebuilt = np.tile(self.params.background, (*images.shape[:2], 1))
+        answers = self._explore(images, self._places(images, chunk), rebuilt=rebuilt)
+        return answers.rebuilt.reshape(len(images), -1)
+
+    def scan(self, images: np.ndarray) -> np.ndarray:
+        """How much better each component explains its place than the background does, at every placement, (n, H, P).
+
+        With each pixel shared as m = alpha / (1 + alpha) this is linear in the image,
+        sum_d m [2 y (w - b) + b^2 - w^2] / 2 sigma^2: one correlation per component, by FFT.
+        """
+        model, params = self.model, self.params
+        shape = [fft.next_fast_len(n, real=True) for n in model.image_shape]
+        share = (params.masks / (1.0 + params.masks))[..., None] / params.noise_variance
+        filters = share * (params.components - params.background)
+        constant = 0.5 * (share * (params.background**2 - params.components**2)).sum(axis=(1, 2, 3))
+        spectra = fft.rfft2(images.reshape(len(images), *model.image_shape, -1), shape, axes=(1, 2))
+        kernels = np.conj(fft.rfft2(filters, shape, axes=(1, 2)))
+        product = np.einsum("nijf,hijf->nhij", spectra, kernels, optimize=True)
+        rows, columns = model.placement_shape
+        scores = fft.irfft2(product, shape, axes=(2, 3))[:, :, :rows, :columns]
+        return scores.reshape(len(images), model.n_components, -1) + constant[:, None]
+
+    def _images(self, chunk: Chunk) -> np.ndarray:
+        return chunk.rows().reshape(chunk.stop - chunk.start, -1, self.model.n_channels)
+
+    def _places(self, images: np.ndarray, chunk: Chunk) -> Places:
+        """The best placements of each component, and the components with the best of these."""
+        n, H, P = len(images), self.model.n_components, self.model.n_placements
+        H_, R = self.posterior.n_candidates, self.posterior.n_placements
+        learning = isinstance(self.affinity, GPSelection)
+        table = self.affinity.scores(chunk) if learning else None
+        if table is None:  # nothing learned yet, or nothing to be learned
+            table = self.scan(images) if self.affinity is None or learning else self.affinity(chunk.rows())
+        table = table.reshape(n, H, P)
+        best = np.argpartition(-table, R - 1, axis=2)[:, :, :R] if R < P else np.tile(np.arange(P), (n, H, 1))
+        scores = np.take_along_axis(table, best, axis=2)
+        best = np.take_along_axis(best, np.argsort(-scores, axis=2, kind="stable"), axis=2)
+        if H_ == H:
+            return Places(np.tile(np.arange(H), (n, 1)), best)
+        pick = numba_cpu.load("gp_select").pick
+        components = (
+            self.affinity.choose(scores.max(axis=2), chunk, H_) if learning else pick(scores.max(axis=2), H_, 0, 0, 0)
+        )
+        components = components.astype(np.int64)
+        return Places(components, np.take_along_axis(best, components[:, :, None], axis=1))
+
+    def _explore(
+        self,
+        images: np.ndarray,
+        places: Places,
+        weights: np.ndarray | None = None,
+        sums: Any = None,
+        rebuilt: np.ndarray | None = None,
+    ) -> Any:
+        n, nothing = len(images), np.zeros(0)
+        if sums is None:
+            sums = self.kernel.Sums(
+                nothing, nothing[None], nothing[None, None], nothing[None], nothing, nothing, nothing
+            )
+        answers = self.kernel.Answers(
+            np.empty(n),
+            np.empty(n),
+            np.zeros((n, self.model.n_components)),
+            np.zeros(places.placements.shape),
+            np.zeros((0, 0, 0)) if rebuilt is None else rebuilt,
+        )
+        self.kernel.explore(
+            self.scene,
+            images,
+            places.components,
+            np.ascontiguousarray(places.placements),
+            self.posterior.max_active,
+            self.posterior.n_states,
+            np.zeros(n) if weights is None else weights,
+            sums,
+            answers,
+        )
+        return answers
+
+    def _bound(self, images: np.ndarray, answers: Any) -> np.ndarray:
+        """F_n = <log p>_q + H(q), where q is proportional to p^beta."""
+        model, params = self.model, self.params
+        distance = np.square(images - params.background).sum(axis=(1, 2))
+        empty = -0.5 * distance / params.noise_variance + np.log1p(-params.activation).sum()
+        empty -= 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
+        return empty + answers.log_normaliser + (1.0 - self.beta) * answers.energy
+
+    def _remember(self, chunk: Chunk, places: Places, placed: np.ndarray) -> None:
+        """Keep the probabilities of (component, placement) pairs until the selection learns from them."""
+        pairs = (places.components[:, :, None] * self.model.n_placements + places.placements).reshape(len(placed), -1)
+        order = np.argsort(pairs, axis=1)
+        pairs, values = (np.take_along_axis(a, order, axis=1) for a in (pairs, placed.reshape(len(placed), -1)))
+        kept = values > NEGLIGIBLE
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        targets = numba_cpu.load("gp_select").Targets(starts, pairs[kept].astype(np.int32), values[kept])
+        chunk.memory["targets"] = targets

@@ -1,0 +1,232 @@
+"""InvECA: objects at places against brute force, learning, and what it says to bad input."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from multicause import InvECA, load_model, save_model
+from multicause.datasets import make_scenes, shape_objects
+from multicause.execution import split
+from multicause.learning.annealing import Step
+from multicause.models.translated_occlusion import OcclusionParams, TranslatedOcclusion
+from multicause.posteriors.placed import PlacedPosterior
+from multicause.selection import GPSelect
+
+
+def small_case(seed, n_components=2, n_channels=1, component_shape=(2, 2)):
+    rng = np.random.default_rng(seed)
+    model = TranslatedOcclusion(n_components, component_shape, (4, 4), n_channels)
+    shape = (n_components, *component_shape)
+    params = OcclusionParams(
+        rng.normal(size=(*shape, n_channels)),
+        rng.uniform(0.01, 5.0, size=shape),
+        rng.uniform(0.1, 0.7, size=n_components),
+        rng.normal(size=n_channels),
+        float(rng.uniform(0.05, 1.0)),
+    )
+    return model, params, model.sample(params, 6, rng)[0], rng
+
+
+def all_placements(model):
+    return np.array(list(product(range(-1, model.n_placements), repeat=model.n_components)))
+
+
+@pytest.mark.parametrize("beta", [1.0, 0.3])
+@pytest.mark.parametrize("n_channels", [1, 3])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_kernel_over_all_states_equals_brute_force(seed, n_channels, beta):
+    model, params, Y, rng = small_case(seed, 2, n_channels, (2, 3))
+    states = all_placements(model)
+    log_joint = model.log_joint(params, Y, states)
+    q = np.exp(beta * log_joint - logsumexp(beta * log_joint, axis=1, keepdims=True))
+    F = (q * log_joint).sum(axis=1) - (q * np.log(q)).sum(axis=1)
+    chunk = split(Y, 2)[0]
+    chunk.weights = weights = rng.uniform(0.0, 2.0, size=len(Y))
+    prepared = PlacedPosterior(2, model.n_placements, 2).prepare(model, params, beta)
+    assert_allclose(prepared.free_energies(chunk), F, rtol=1e-10)
+    assert_allclose(prepared.means(chunk), np.einsum("nk,kh->nh", q, states >= 0), atol=1e-10)
+    images = np.array([[model.expected_image(params, y, state) for state in states] for y in Y])
+    rebuilt = np.einsum("nk,nkd->nd", q, images)
+    assert_allclose(prepared.reconstructions(chunk), rebuilt, atol=1e-8)
+    found, wanted = prepared.statistics(chunk), model.accumulate(params, Y, states, weights[:, None] * q)
+    assert_allclose(found.free_energy, F @ weights, rtol=1e-10)
+    for name, a, b in zip(wanted._fields, found.statistics, wanted, strict=True):
+        assert_allclose(a, b, rtol=1e-8, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("max_active", [1, 2, 3])
+def test_truncated_states_are_those_of_the_candidates(max_active):
+    """With one placement each and all three components, exactly the subsets of at most gamma of them are walked."""
+    model, params, Y, _ = small_case(5, 3)
+    prepared = PlacedPosterior(3, 1, max_active).prepare(model, params)
+    chunk = split(Y, 3)[0]
+    images = Y.reshape(len(Y), -1, 1)
+    places = prepared._places(images, chunk).placements[:, :, 0]
+    subsets = np.array([s for s in product((0, 1), repeat=3) if sum(s) <= max_active])
+    states = np.where(subsets[None] == 1, places[:, None, :], -1)
+    log_joint = model.log_joint(params, Y, states)
+    assert_allclose(prepared.free_energies(chunk), logsumexp(log_joint, axis=1), rtol=1e-10)
+    assert prepared.posterior.n_states == len(subsets)
+
+
+def test_likelihoods_of_images_integrate_to_one():
+    _, params, _, _ = small_case(0, 1)
+    small = TranslatedOcclusion(1, (1, 1), (1, 2))
+    params = params._replace(components=params.components[:, :1, :1], masks=params.masks[:, :1, :1])
+    grid = np.linspace(-8.0, 8.0, 161)
+    Y = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+    density = np.exp(logsumexp(small.log_joint(params, Y, np.array([[-1], [0], [1]])), axis=1))
+    assert_allclose(density.sum() * 0.1**2, 1.0, atol=1e-3)
+
+
+def test_the_scan_is_a_correlation_with_every_place():
+    model, params, Y, _ = small_case(1, 3, 2)
+    images = Y.reshape(len(Y), 16, 2)
+    scores = PlacedPosterior(3, 1, 3).prepare(model, params).scan(images)
+    share = (params.masks / (1.0 + params.masks))[..., None] / (2.0 * params.noise_variance)
+    for h, x in product(range(3), range(model.n_placements)):
+        i, j = model.corners(x)
+        patch = Y.reshape(-1, 4, 4, 2)[:, i : i + 2, j : j + 2]
+        gain = (patch - params.background) ** 2 - (patch - params.components[h]) ** 2
+        constant = (share[h] * 0.0 + share[h] * (gain - 2 * patch * (params.components[h] - params.background))).sum(
+            axis=(1, 2, 3)
+        )
+        assert_allclose(scores[:, h, x], (share[h] * gain).sum(axis=(1, 2, 3)), atol=1e-9)
+        assert_allclose(constant, constant[0])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_m_step_raises_the_free_energy(seed):
+    model, params, Y, rng = small_case(seed, 2, 2)
+    states = all_placements(model)
+    for _ in range(8):
+        log_joint = model.log_joint(params, Y, states)
+        before = logsumexp(log_joint, axis=1)
+        q = np.exp(log_joint - before[:, None])
+        params = model.m_step(params, model.accumulate(params, Y, states, q), Step(0), rng)
+        after = logsumexp(model.log_joint(params, Y, states), axis=1)
+        assert after.sum() >= before.sum() - 1e-9 * abs(before.sum())
+
+
+def test_samples_show_objects_as_often_as_asked_and_where_they_are():
+    model, params, _, rng = small_case(3)
+    params = params._replace(noise_variance=1e-8, masks=np.full_like(params.masks, 1e6))
+    Y, states = model.sample(params, 4000, rng)
+    assert_allclose((states >= 0).mean(axis=0), params.activation, atol=0.03)
+    alone = np.flatnonzero((states[:, 0] >= 0) & (states[:, 1] < 0))
+    assert_allclose(Y[alone], model.superpose(params, states[alone]), atol=1e-2)
+
+
+def scenes(n_samples=300, n_objects=3, seed=0):
+    return make_scenes(n_samples, shape_objects(n_objects, 5), image_shape=(12, 12), probability=0.4, random_state=seed)
+
+
+SETTINGS: dict = {"n_candidates": 4, "max_iter": 25, "tol": 0.0, "random_state": 0}
+
+
+def likeness(fit, objects):
+    """For each object the largest correlation of a component with it, under its mask, whatever their shift."""
+    shifts = list(product(range(-2, 3), repeat=2))
+    moved = np.array([[np.roll(c, shift, (0, 1)) for shift in shifts] for c in fit.components_]).reshape(
+        -1, *objects.shape[1:]
+    )
+    return [max(np.corrcoef(c[o > 0], o[o > 0])[0, 1] for c in moved) for o in objects]
+
+
+@pytest.mark.parametrize("selection", ["hand-derived", GPSelect()], ids=["scan", "gp"])
+def test_objects_are_found(selection):
+    drawn = scenes()
+    fit = InvECA(5, (5, 5), selection=selection, n_init=3, **SETTINGS).fit(drawn.X)
+    assert min(likeness(fit, drawn.objects)) > 0.95
+    assert fit.free_energy_[-2] > fit.free_energy_[0]
+    assert fit.locate(drawn.X).shape == (300, 5, 2)
+    assert np.mean(np.square(fit.reconstruct(drawn.X) - drawn.X.reshape(300, -1))) < 0.3 * drawn.X.var()
+    assert_allclose(fit.free_energy_[-1], fit.score(drawn.X), rtol=1e-12)
+
+
+def test_objects_are_located():
+    drawn = scenes(200, 1)
+    fit = InvECA(1, (5, 5), n_candidates=1, max_iter=20, tol=0.0, random_state=0).fit(drawn.X)
+    present = drawn.corners[:, 0, 0] >= 0
+    found = fit.locate(drawn.X)[:, 0]
+    assert ((found[:, 0] >= 0) == present).mean() > 0.98
+    shift = np.round(np.median((found - drawn.corners[:, 0])[present], axis=0))
+    assert (found[present] - drawn.corners[present, 0] == shift).all(axis=1).mean() > 0.95
+    assert_array_equal(fit.transform(drawn.X)[:, 0] > 0.5, found[:, 0] >= 0)
+    rebuilt = fit.inverse_transform(fit.locate(drawn.X)).reshape(drawn.X.shape)
+    assert np.corrcoef(rebuilt.ravel(), drawn.X.ravel())[0, 1] > 0.95
+
+
+def test_flat_images_pictures_threads_and_chunks_give_the_same_answers(tmp_path):
+    X = scenes().X
+    fit = InvECA(3, (5, 5), **SETTINGS).fit(X)
+    flat = InvECA(3, (5, 5), image_shape=(12, 12), n_jobs=1, **SETTINGS).fit(X.reshape(300, -1))
+    assert_array_equal(flat.components_, fit.components_)
+    assert_array_equal(fit.set_params(chunk_size=256).transform(X), flat.transform(X))
+    save_model(fit, tmp_path / "objects.model")
+    assert_array_equal(load_model(tmp_path / "objects.model").transform(X), fit.transform(X))
+    single = InvECA(3, (5, 5), **SETTINGS).fit(X.astype(np.float32))
+    assert single.components_.dtype == np.float32
+
+
+def test_colour_images_work():
+    X = scenes().X[..., None] * np.array([1.0, 0.5, 0.2])
+    fit = InvECA(3, (5, 5), **SETTINGS).fit(X)
+    assert fit.components_.shape == (3, 5, 5, 3)
+    assert fit.background_.shape == (3,)
+    brightest = fit.components_[np.unravel_index(fit.components_[..., 0].argmax(), fit.components_.shape[:3])]
+    assert_allclose(brightest / brightest[0], [1.0, 0.5, 0.2], atol=0.05)
+
+
+@pytest.mark.parametrize("X", [np.zeros((20, 6, 6)), np.full((20, 6, 6), 3.0), np.ones((1, 6, 6))])
+def test_empty_images_give_finite_results(X):
+    fit = InvECA(2, (3, 3), n_candidates=2, max_iter=3, tol=0.0, random_state=0).fit(X)
+    assert np.isfinite(fit.transform(X)).all()
+    assert np.isfinite(fit.score(X))
+
+
+MISTAKES = {
+    "component larger than the image": (
+        {"component_shape": (7, 3)},
+        (9, 6, 6),
+        r"fit into the image's 6 x 6\. Got \(7, 3\)",
+    ),
+    "component without height": ({"component_shape": (0, 3)}, (9, 6, 6), "'component_shape' of InvECA must be"),
+    "flat images of unknown shape": ({}, (9, 36), "or image_shape beside flat ones. Got X of shape"),
+    "image shape of one number": (
+        {"image_shape": (36,)},
+        (9, 36),
+        r"'image_shape' of InvECA must be \(height, width\)",
+    ),
+    "image shape of other images": ({"image_shape": (5, 5)}, (9, 6, 6), r"images of shape \(6, 6\), but those of this"),
+    "no components": ({"n_components": 0}, (9, 6, 6), "'n_components' parameter of InvECA must be"),
+    "no placements": ({"n_placements": 0}, (9, 6, 6), "'n_placements' parameter of InvECA must be"),
+    "too many states": (
+        {"n_components": 12, "n_candidates": None, "n_placements": 4},
+        (9, 6, 6),
+        "states per image; at most 131,072 can be walked",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_are_named(mistake):
+    settings, shape, message = MISTAKES[mistake]
+    with pytest.raises(ValueError, match=message):
+        InvECA(**{"component_shape": (3, 3), "n_components": 2, **settings}).fit(np.random.default_rng(0).random(shape))
+
+
+def test_broken_images_are_refused():
+    X = scenes(20).X
+    fit = InvECA(2, (5, 5), max_iter=2, tol=0.0, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="NaN"):
+        fit.transform(np.where(X > 0.5, np.nan, X))
+    with pytest.raises(ValueError, match=r"images of shape \(11, 12\)"):
+        fit.transform(X[:, 1:])
+    with pytest.raises(ValueError, match="S must be of shape"):
+        fit.inverse_transform(np.zeros((3, 1, 2), dtype=int))
+    with pytest.raises(ValueError, match="must lie below"):
+        fit.inverse_transform(np.full((3, 2, 2), 8))
