@@ -40,7 +40,7 @@ CHEAP = (
     "gps-mixture",
     "gps-sparse-coding",
 )
-TIMED = ("gsc-scaling", "gsc-clustering")  # they measure time: one trial is all
+TIMED = ("gsc-scaling", "gsc-clustering", "gps-occlusion")  # they measure time: one trial is all
 CHEAP_ON_DATA = ("gsc-separation", "gsc-table1", "gsc-tradeoff")
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from multicause.datasets import bar_components
+from multicause import InvECA
+from multicause.datasets import bar_components, make_scenes, shape_objects
 from multicause.experiments.gps_mixture import clusters_on_a_line, share_right
+from multicause.experiments.gps_occlusion import distances, match_objects, naive_scan, scan_table
 from multicause.experiments.gps_sparse_coding import MODELS, bars_of, count_found
 
 
@@ -32,3 +34,34 @@ def test_an_rbf_kernel_finds_clusters_on_a_line_and_a_linear_one_does_not():
     assert X.shape == (300, 2)
     assert sorted(np.unique(labels)) == [0, 1, 2]
     assert share_right("rbf", "k-means", 1000) > 0.97 > share_right("linear", "k-means", 1000)
+
+
+@pytest.fixture(scope="module")
+def scenes_and_fit():
+    drawn = make_scenes(150, shape_objects(3, 10), image_shape=(20, 20), probability=0.4, random_state=1000)
+    return drawn, InvECA(3, (10, 10), n_candidates=3, max_iter=15, tol=0.0, random_state=1).fit(drawn.X)
+
+
+def test_components_are_matched_to_objects_with_their_shift(scenes_and_fit):
+    drawn, fit = scenes_and_fit
+    fit.components_ = np.roll(drawn.objects[[2, 0, 1]], (1, -2), axis=(1, 2))
+    match = match_objects(fit, drawn)
+    assert match.component.tolist() == [1, 2, 0]
+    np.testing.assert_allclose(match.likeness, 1.0)
+    np.testing.assert_array_equal(match.shift, [[1, -2]] * 3)
+
+
+def test_the_naive_scan_equals_the_fast_one(scenes_and_fit):
+    drawn, fit = scenes_and_fit
+    fast = scan_table(fit, drawn.X.reshape(len(drawn.X), -1))
+    np.testing.assert_allclose(naive_scan(fit, drawn.X[7]), fast[7], rtol=1e-6, atol=1e-6)
+
+
+def test_distances_are_zero_where_the_selection_is_right():
+    drawn = make_scenes(100, shape_objects(1, 10), image_shape=(20, 20), probability=0.5, random_state=1001)
+    fit = InvECA(1, (10, 10), n_candidates=1, max_iter=15, tol=0.0, random_state=0).fit(drawn.X)
+    match = match_objects(fit, drawn)
+    assert match.likeness[0] > 0.95
+    gaps = distances(fit, drawn, match)
+    assert len(gaps) == (drawn.corners[:, 0, 0] >= 0).sum()
+    assert np.mean(gaps < 1.5) > 0.9

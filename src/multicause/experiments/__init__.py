@@ -10,6 +10,7 @@ from multicause.experiments.et_nmf_mnist import et_nmf_mnist
 from multicause.experiments.et_quality import et_quality
 from multicause.experiments.et_scaling import et_scaling
 from multicause.experiments.gps_mixture import gps_mixture
+from multicause.experiments.gps_occlusion import gps_occlusion
 from multicause.experiments.gps_sparse_coding import gps_sparse_coding
 from multicause.experiments.gsc_clustering import gsc_clustering
 from multicause.experiments.gsc_consistency import gsc_consistency
@@ -66,6 +67,7 @@ EXPERIMENTS = {
         Experiment("gsc-scaling", "Time of an iteration against the number of causes", _GSC, gsc_scaling),
         Experiment("gps-sparse-coding", "Bars by learned selection", _GPS, gps_sparse_coding),
         Experiment("gps-mixture", "Clusters by learned selection", _GPS, gps_mixture),
+        Experiment("gps-occlusion", "Objects anywhere, occluding one another", _GPS, gps_occlusion),
         Experiment("gsc-clustering", "Data points that share candidates", _GSC, gsc_clustering),
     )
 }
