@@ -11,8 +11,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
+from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, UPoE
 from multicause.datasets import make_bars
+from multicause.models.experts import HyperbolicSecant
 
 ESTIMATORS = [
     LinCA(),
@@ -25,6 +26,9 @@ ESTIMATORS = [
     GSC(),
     GSC(noise="full", slab="full"),
     GSC(posterior="factored", noise="diagonal"),
+    UPoE(),
+    UPoE(algorithm="parallel", expert=HyperbolicSecant()),
+    UPoE(n_components=1, algorithm="sequential", expert=HyperbolicSecant()),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from multicause.estimators import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
+    from multicause.estimators import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, UPoE
     from multicause.learning import Annealing, ConditionalCooling, DataClassification
     from multicause.persistence import load_model, save_model
 
@@ -19,6 +19,7 @@ __all__ = [
     "DataClassification",
     "LinCA",
     "RestrictedMCA",
+    "UPoE",
     "__version__",
     "load_model",
     "save_model",

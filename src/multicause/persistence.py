@@ -147,11 +147,12 @@ def _known_estimators() -> dict[str, type]:
 
 
 def _known_values() -> dict[str, type]:
-    """The values a file may name: the frozen dataclasses of `multicause.learning.annealing`, and `Stop`."""
+    """The values a file may name: the frozen dataclasses of schedules and of experts, and `Stop`."""
     from multicause.learning import annealing, stopping
+    from multicause.models import experts
 
-    schedules = {name: cls for name, cls in vars(annealing).items() if isinstance(cls, type) and _is_frozen(cls)}
-    return {**schedules, "Stop": stopping.Stop}
+    found = {name: cls for room in (annealing, experts) for name, cls in vars(room).items() if isinstance(cls, type)}
+    return {**{name: cls for name, cls in found.items() if _is_frozen(cls)}, "Stop": stopping.Stop}
 
 
 def _is_frozen(cls: type) -> bool:
@@ -216,7 +217,8 @@ def _no_place(key: str, what: str) -> TypeError:
     kind = {"params": "parameter", "attributes": "attribute"}[group]
     return TypeError(
         f"A model file cannot hold the {kind} '{name}' {what}. It holds None, booleans, numbers, "
-        "strings, numeric arrays, arrays of strings, lists and tuples of these, and schedules of multicause.learning."
+        "strings, numeric arrays, arrays of strings, lists and tuples of these, schedules of multicause.learning and "
+        "experts of multicause.models."
     )
 
 

@@ -6,5 +6,6 @@ from multicause.estimators.linca import LinCA
 from multicause.estimators.mca import MCA
 from multicause.estimators.mca3 import MCA3
 from multicause.estimators.restricted_mca import RestrictedMCA
+from multicause.estimators.upoe import UPoE
 
-__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "RestrictedMCA"]
+__all__ = ["ETNMF", "GSC", "MCA", "MCA3", "LinCA", "RestrictedMCA", "UPoE"]

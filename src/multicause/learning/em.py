@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +23,15 @@ class Outcome(NamedTuple):
     free_energy: np.ndarray  # (n_iter + 1,) one value per E-step; the last belongs to `params`
     n_iter: int
     stop: Stop
+
+
+class Learner(Protocol):
+    """Anything that learns step by step and leaves a record of each."""
+
+    @property
+    def plan(self) -> Schedule: ...
+
+    def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]: ...
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,7 @@ def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarr
 
 
 def run(
-    em: EM,
+    em: Learner,
     params: Any,
     rng: np.random.Generator,
     *,
@@ -131,6 +140,7 @@ def run(
             _check_finite(record)
             params = record.params
             history.append(record.free_energy)
+            stop = record.stop or stop
             for consumer in consumers:
                 consumer(record)
             if tol > 0.0 and not em.plan.anneals and converged(record.free_energy):

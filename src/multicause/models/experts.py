@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
-from multicause.models.student_t_fit import LOG_2PI, fit_student_t
+from multicause.models.student_t_fit import LOG_2PI, fit_student_t, spread_of
 
 
 class Terms(NamedTuple):
@@ -74,6 +74,8 @@ class Expert(ABC):
 
 def terms_of_all(experts: Sequence[Expert], Z: np.ndarray) -> Terms:
     """The terms of expert j at row j of Z (J, N)."""
+    if not experts:
+        return Terms(Z, Z, Z)  # without rows
     kinds = {type(expert) for expert in experts}
     return (kinds.pop() if len(kinds) == 1 else Expert).terms_of_all(experts, Z)
 
@@ -319,19 +321,19 @@ class StudentTMixture(Expert):
             now = float(weights @ log_density)
             if now - before < 1e-10:
                 break
-            mixture, before = mixture._stepped(z, weights * shares), now
+            mixture, before = mixture._stepped(z, weights * shares, spread_of(z, weights)), now
         return mixture
 
-    def _stepped(self, z: np.ndarray, shares: np.ndarray) -> "StudentTMixture":
+    def _stepped(self, z: np.ndarray, shares: np.ndarray, spread: float) -> "StudentTMixture":
         """One M-step; a part that explains next to nothing keeps its shape."""
         mass = shares.sum(axis=1)
-        parts = [
-            part.fit(z, share / total, 1) if total > 1e-8 else part
+        shapes = [
+            fit_student_t(part.parameters, part.fixed, z, share / total, 1, spread) if total > 1e-8 else part.parameters
             for part, share, total in zip(self.parts, shares, mass, strict=True)
         ]
         weights = self.weights if "weights" in self.fixed else tuple(float(value) for value in mass / mass.sum())
-        shapes = zip(*(part.parameters for part in parts), strict=True)
-        return StudentTMixture(weights, *(tuple(values) for values in shapes), self.fixed)  # type: ignore[arg-type]
+        means, scales, temperatures = zip(*shapes, strict=True)
+        return StudentTMixture(weights, means, scales, temperatures, self.fixed)
 
     def rescaled(self, factor: float) -> "StudentTMixture":
         means = tuple(factor * mean for mean in self.means)

@@ -1,12 +1,14 @@
 """The under-complete product of experts: a few projections with densities of their own, the rest Gaussian."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from multicause.models.experts import Expert, terms_of_all
 from multicause.models.student_t_fit import LOG_2PI
+
+Product = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of matrices
 
 
 class Whitening(NamedTuple):
@@ -18,8 +20,8 @@ class Whitening(NamedTuple):
 
     @property
     def log_determinant(self) -> float:
-        """log |dx/dy| within the directions kept."""
-        return 0.5 * float(np.linalg.slogdet(self.forward @ self.forward.T)[1])
+        """log |dx/dy| within the affine space of the directions kept: the points mean + backward x."""
+        return -float(np.log(np.abs(np.diag(np.linalg.qr(self.backward, mode="r")))).sum())
 
 
 class ProductParams(NamedTuple):
@@ -37,12 +39,17 @@ class Likelihood(NamedTuple):
     gradient: np.ndarray  # (J, K)
 
 
-def whiten(whitening: Whitening, Y: np.ndarray) -> np.ndarray:
+def whiten(whitening: Whitening, Y: np.ndarray, product: Product = np.matmul) -> np.ndarray:
     """(N, K)."""
-    return (Y - whitening.mean) @ whitening.forward.T
+    return product(Y - whitening.mean, whitening.forward.T)
 
 
-def log_density(params: ProductParams, Y: np.ndarray) -> np.ndarray:
+def project(params: ProductParams, Y: np.ndarray, product: Product = np.matmul) -> np.ndarray:
+    """z = W x, (N, J)."""
+    return product(Y - params.whitening.mean, (params.directions @ params.whitening.forward).T)
+
+
+def log_density(params: ProductParams, Y: np.ndarray, product: Product = np.matmul) -> np.ndarray:
     """log p(y) of the original data, (N,)                                                              [eq. 16]
 
         p(x) = prod_i N(v_i^T x; 0, 1) prod_j T_j(w_j^T x) |W W^T|^(1/2),   p(y) = p(x) |dx/dy|
@@ -50,17 +57,18 @@ def log_density(params: ProductParams, Y: np.ndarray) -> np.ndarray:
     with V an orthonormal basis of the directions orthogonal to W. Directions that the whitening leaves out do not
     count.
     """
-    return white_log_density(params.directions, params.experts, whiten(params.whitening, Y)) + (
-        params.whitening.log_determinant
-    )
+    X = whiten(params.whitening, Y, product)
+    return white_log_density(params.directions, params.experts, X, product) + params.whitening.log_determinant
 
 
-def white_log_density(directions: np.ndarray, experts: tuple[Expert, ...], X: np.ndarray) -> np.ndarray:
+def white_log_density(
+    directions: np.ndarray, experts: tuple[Expert, ...], X: np.ndarray, product: Product = np.matmul
+) -> np.ndarray:
     """log p(x) of white data X (N, K)."""
-    Z = X @ directions.T
-    factor = linalg.cholesky(directions @ directions.T, lower=True)
-    inside = linalg.solve_triangular(factor, Z.T, lower=True)  # orthonormal coordinates within the span of W
-    outside = np.einsum("nk,nk->n", X, X) - np.einsum("jn,jn->n", inside, inside)  # |V x|^2
+    Z = product(X, directions.T)
+    factor = np.linalg.cholesky(directions @ directions.T)
+    inside = product(Z, np.linalg.inv(factor).T)  # orthonormal coordinates within the span of W
+    outside = np.einsum("nk,nk->n", X, X) - np.einsum("nj,nj->n", inside, inside)  # |V x|^2
     n_gaussian = X.shape[1] - len(directions)
     gaussian = -0.5 * np.maximum(outside, 0.0) * (n_gaussian > 0) - 0.5 * n_gaussian * LOG_2PI
     said = sum((expert.log_density(z) for expert, z in zip(experts, Z.T, strict=True)), np.zeros(len(X)))
@@ -95,20 +103,42 @@ def sample(params: ProductParams, n_samples: int, rng: np.random.Generator) -> t
 
 def expected_data(params: ProductParams, Z: np.ndarray) -> np.ndarray:
     """E[y | z] of given projections (N, J): the Gaussian directions are zero on average."""
-    W = params.directions
-    return params.whitening.mean + (Z @ np.linalg.solve(W @ W.T, W)) @ params.whitening.backward.T
+    return params.whitening.mean + Z @ mixing(params).T
 
 
 def projection_indices(directions: np.ndarray, experts: tuple[Expert, ...], X: np.ndarray) -> np.ndarray:
-    """Q_j, the change of the mean negative log-likelihood when expert j joins those before it, (J,)    [eq. 26]
+    """Q_j of each data point, (N, J): their means are the changes of the mean negative log-likelihood when expert j
+    joins those before it                                                                                [eq. 26]
 
-        Q = <E(z_j) - (u_j^T x)^2 / 2> + log Z_j - log |w_j - P w_j| - log(2 pi) / 2
+        Q = E(z_j) - (u_j^T x)^2 / 2 + log Z_j - log |w_j - P w_j| - log(2 pi) / 2
 
     u_j is the unit vector along the part of w_j orthogonal to the earlier directions: for orthonormal directions w_j
-    itself, and Q is the paper's.
+    itself, and <Q> is the paper's.
     """
-    factor = linalg.cholesky(directions @ directions.T, lower=True)
-    Z = directions @ X.T
-    orthogonal = linalg.solve_triangular(factor, Z, lower=True)
-    gained = np.array([expert.log_density(z).mean() for expert, z in zip(experts, Z, strict=True)])
-    return -gained - 0.5 * np.mean(orthogonal**2, axis=1) - 0.5 * LOG_2PI - np.log(np.diag(factor))
+    factor = np.linalg.cholesky(directions @ directions.T)
+    Z = X @ directions.T
+    orthogonal = Z @ np.linalg.inv(factor).T
+    said = np.array([expert.log_density(z) for expert, z in zip(experts, Z.T, strict=True)]).reshape(Z.T.shape).T
+    return -said - 0.5 * orthogonal**2 - 0.5 * LOG_2PI - np.log(np.diag(factor))
+
+
+def mixing(params: ProductParams) -> np.ndarray:
+    """What each projection adds to the data, (D, J)."""
+    W = params.directions
+    return params.whitening.backward @ np.linalg.solve(W @ W.T, W).T
+
+
+def normalised(params: ProductParams) -> ProductParams:
+    """The same density with directions of length one whose largest component, in the data's space, is positive.
+
+    Experts that cannot be rescaled keep their directions.
+    """
+    directions, experts = params.directions.copy(), list(params.experts)
+    components = directions @ params.whitening.forward
+    for j, expert in enumerate(experts):
+        sign = 1.0 if components[j, np.argmax(np.abs(components[j]))] >= 0.0 else -1.0
+        factor = sign / float(np.linalg.norm(directions[j]))
+        scaled = expert.rescaled(factor)
+        if scaled is not None and factor != 1.0:
+            directions[j], experts[j] = factor * directions[j], scaled
+    return params._replace(directions=directions, experts=tuple(experts))

@@ -6,7 +6,7 @@ from scipy.special import gammaln, polygamma, psi
 LOG_2PI = float(np.log(2.0 * np.pi))
 SMALLEST_BETA = 0.75  # heavier tails than those of half a degree of freedom are told from a point mass by few data
 LARGEST_BETA = 1e4  # a Gaussian, to all digits that matter
-LARGEST_PRECISION = 1e3  # of theta, in units of the data's spread: a mass on one value would let it grow for ever
+SHARPEST = 100.0  # sqrt(beta) theta, in units of the data's spread: a mass on one value would let it grow for ever
 _NAMES = ("mean", "inverse_scale", "inverse_temperature")
 _LONGEST = np.array([1.0, 1.0, 2.0])  # step in mu theta, log theta and log(beta - 1/2)
 
@@ -52,17 +52,29 @@ class _Moments:
         if free[0]:
             mean = float(wq @ z / wq.sum())
         if free[1]:
-            theta = float(1.0 / np.sqrt(max(beta * (wq @ (z - mean) ** 2), 1e-300)))
+            theta = 1.0 / np.sqrt(max(float(beta * (wq @ (z - mean) ** 2)), 1e-300))
         return mean, theta, beta
 
 
+def spread_of(z: np.ndarray, weights: np.ndarray) -> float:
+    """The standard deviation."""
+    return float(np.sqrt(weights @ (z - weights @ z) ** 2))
+
+
 def fit_student_t(
-    parameters: Parameters, fixed: tuple[str, ...], z: np.ndarray, weights: np.ndarray, n_steps: int
+    parameters: Parameters,
+    fixed: tuple[str, ...],
+    z: np.ndarray,
+    weights: np.ndarray,
+    n_steps: int,
+    spread: float | None = None,
 ) -> Parameters:
-    """Parameters under which the weighted mean log-likelihood of z is at least what it was."""
+    """Parameters under which the weighted mean log-likelihood of z is at least what it was.
+
+    `spread` is that of the data the sharpness is measured by, where z has a part in them only.
+    """
     free = np.array([name not in fixed for name in _NAMES])
-    centre = float(weights @ z)
-    spread = float(np.sqrt(weights @ (z - centre) ** 2))
+    spread = spread_of(z, weights) if spread is None else spread
     if not free.any() or not spread > 0.0:
         return parameters
     now = _Moments(parameters, z, weights)
@@ -105,8 +117,6 @@ def _moved(parameters: Parameters, step: np.ndarray) -> Parameters:
 def _bounded(trial: Parameters, before: Parameters, spread: float, free: np.ndarray) -> Parameters:
     """Bounds hold for what is fitted; a value that is held is the user's."""
     mean, theta, beta = trial
-    if free[1]:
-        theta = min(max(theta, 1e-6 / spread), LARGEST_PRECISION / spread)
-    if free[2]:
-        beta = min(max(beta, SMALLEST_BETA), LARGEST_BETA)
-    return mean, theta if free[1] else before[1], beta if free[2] else before[2]
+    beta = min(max(beta, SMALLEST_BETA), LARGEST_BETA) if free[2] else before[2]
+    theta = min(max(theta, 1e-6 / spread), SHARPEST / (np.sqrt(beta) * spread)) if free[1] else before[1]
+    return mean, float(theta), beta

@@ -1,5 +1,7 @@
 """Is this an `Expert`? Checks for people who bring their own."""
 
+from itertools import pairwise
+
 import numpy as np
 from scipy import integrate
 
@@ -77,7 +79,7 @@ def _check_normaliser(expert: Expert, drawn: np.ndarray, spread: float) -> None:
         return float(np.exp(expert.log_density(z))[0] * spread * (1.0 + u * u) / (1.0 - u * u) ** 2)
 
     cuts = np.linspace(-1.0, 1.0, 81)
-    masses = np.array([integrate.quad(density, a, b)[0] for a, b in zip(cuts[:-1], cuts[1:], strict=True)])
+    masses = np.array([integrate.quad(density, a, b)[0] for a, b in pairwise(cuts)])
     _check(
         abs(masses.sum() - 1.0) <= TOLERANCE,
         f"exp(-energy - log_normaliser) must integrate to one: it does to {masses.sum():.6g}",
