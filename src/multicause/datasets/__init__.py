@@ -10,6 +10,7 @@ from multicause.datasets.bars import (
     wide_bar_components,
 )
 from multicause.datasets.mnist import load_mnist
+from multicause.datasets.natural import Crabs, load_crabs, load_frey_faces, natural_patches
 from multicause.datasets.patches import image_patches, load_grass
 from multicause.datasets.registry import DatasetNotFound, data_folder, locate
 from multicause.datasets.sources import load_sources
@@ -18,17 +19,21 @@ from multicause.datasets.spectrograms import AcousticMixtures, acoustic_mixtures
 __all__ = [
     "AcousticMixtures",
     "Bars",
+    "Crabs",
     "DatasetNotFound",
     "acoustic_mixtures",
     "bar_components",
     "data_folder",
     "image_patches",
+    "load_crabs",
+    "load_frey_faces",
     "load_grass",
     "load_mnist",
     "load_sources",
     "locate",
     "log_spectrogram",
     "make_bars",
+    "natural_patches",
     "overlapping_bar_components",
     "short_bar_components",
     "speech_windows",

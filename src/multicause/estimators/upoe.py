@@ -28,7 +28,7 @@ from multicause.learning import Outcome, Stop, run
 from multicause.learning.batches import Seen, learn_batch, moments_of
 from multicause.learning.parallel import OneByOne, Together
 from multicause.learning.records import Progress, Record, Trace
-from multicause.learning.sequential import Pursuit
+from multicause.learning.sequential import Pursuit, enough_points
 from multicause.learning.white_data import WhiteData, as_it_is, block_rows, make_white
 from multicause.models.experts import Expert, StudentT, StudentTMixture
 from multicause.models.product_of_experts import (
@@ -412,6 +412,7 @@ class UPoE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             max_iter=self.max_iter,
             tol=self.tol,
             white=bool(self.whiten),
+            few=data.thinned(enough_points(data.n_dimensions)),
         )
 
     def _held_out(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:

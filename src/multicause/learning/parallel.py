@@ -8,7 +8,7 @@ import numpy as np
 from multicause.learning.annealing import Plan, Step
 from multicause.learning.descent import Loss, descend
 from multicause.learning.records import Record, Stopwatch
-from multicause.learning.sequential import Found, Placed, Pursuit
+from multicause.learning.sequential import ROUGH, Found, Placed, Pursuit
 from multicause.learning.stopping import Stop
 from multicause.models.product_of_experts import ProductParams
 
@@ -28,7 +28,7 @@ class OneByOne(Pursuit):
             latest, n_iter = progress, number
         w = latest.point.W[j]
         inside = w @ data.turn
-        data.accept(w[data.n_found :] / np.linalg.norm(w[data.n_found :]))
+        self._accept(w[data.n_found :] / np.linalg.norm(w[data.n_found :]))
         params = params._replace(directions=np.vstack([params.directions, inside]), experts=latest.experts)
         gain = first - latest.point.value - found.q
         return Placed(params, gain, found.n_iter + n_iter, found.converged and latest.converged)
@@ -45,7 +45,8 @@ class Together(Pursuit):
     def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """The records of the pursuit, then one for each iteration."""
         clock = Stopwatch()
-        for record in super().steps(params, rng, restart):
+        rough = Pursuit(**{**vars(self), "tol": max(self.tol, ROUGH)})  # the rest is done by all of them together
+        for record in rough.steps(params, rng, restart):
             begun = record
             if not record.final:
                 yield record

@@ -19,6 +19,11 @@ SUFFICIENT = 1e-4  # share of the gain promised by the slope that a step must ke
 MOST_HALVINGS = 30
 
 
+def enough_points(n_dimensions: int) -> int:
+    """Data points that tell the directions of so many dimensions apart, more or less."""
+    return max(10_000, 25 * n_dimensions)
+
+
 class Found(NamedTuple):
     """A local minimum of the projection index."""
 
@@ -52,20 +57,21 @@ def projection_index(expert: Expert, z: np.ndarray, weights: np.ndarray) -> floa
     return float(weights @ (expert.energy(z) - 0.5 * z * z)) + expert.log_normaliser() - 0.5 * LOG_2PI
 
 
-def pursue(data: WhiteData, expert: Expert, start: np.ndarray, max_iter: int, tol: float) -> Found:
+def pursue(
+    data: WhiteData, expert: Expert, start: np.ndarray, max_iter: int, tol: float, adapting: bool = False
+) -> Found:
     """Minimise Q over unit vectors and the expert's parameters, from `start`                           [eq. 27-29]
 
     Each iteration minimises along a great circle, by a Newton step with the curvature along that circle: on white data
     whose directions are alike in curvature it is FastICA's step, and like it converges in a few iterations. The step
     is shortened until Q falls, which keeps it from the maxima of Q; conjugate directions speed up the search where
     curvatures differ. The search starts with the expert as given, which says what to look for, and fits its shape as
-    soon as the direction is roughly found.
+    soon as the direction is roughly found, or from the beginning if `adapting`.
     """
     w = start / np.linalg.norm(start)
     z = data.project(w)
     here = _Point(w, z, expert, projection_index(expert, z, data.weights))
     heading, last_tangent = None, None
-    adapting = False
     for iteration in range(1, max_iter + 1):
         terms = here.expert.terms(here.z)
         gradient = data.pull(terms.derivative - here.z)
@@ -82,7 +88,7 @@ def pursue(data: WhiteData, expert: Expert, start: np.ndarray, max_iter: int, to
         slope = float(tangent @ u)
         moved, angle = _along_circle(here, u, p, slope, float(np.arctan2(-slope, abs(curvature))), data.weights)
         heading, last_tangent = length * (np.cos(angle) * u - np.sin(angle) * here.w), tangent
-        after = _refit(moved, data, 2) if adapting else moved
+        after = _refit(moved, data, 1) if adapting else moved
         gain = here.q - after.q
         here = after
         if gain < (tol if adapting else max(ROUGH, tol)):
@@ -143,6 +149,7 @@ class Pursuit:
     tol: float = 1e-6
     white: bool = True  # whether <x x^T> is the identity
     held_out: np.ndarray | None = None  # (K, n) white data that an expert must prove itself on
+    few: WhiteData | None = None  # some of the data, in which searches begin
 
     @property
     def most(self) -> int:
@@ -174,19 +181,26 @@ class Pursuit:
 
     def _place(self, params: ProductParams, found: Found) -> Placed:
         """The direction becomes one of the coordinates; the likelihood rises by -Q."""
-        directions = np.vstack([params.directions, self.data.accept(found.direction)])
+        directions = np.vstack([params.directions, self._accept(found.direction)])
         params = params._replace(directions=directions, experts=(*params.experts, found.expert))
         return Placed(params, -found.q, found.n_iter, found.converged)
 
+    def _accept(self, direction: np.ndarray) -> np.ndarray:
+        if self.few is not None:
+            self.few.accept(direction)
+        return self.data.accept(direction)
+
     def _best_of_starts(self, rng: np.random.Generator) -> Found:
-        best = None
-        for _ in range(self.n_init):
-            start = self.data.remaining(self.frame @ rng.standard_normal(self.frame.shape[1]))
-            found = pursue(self.data, self.expert, start, self.max_iter, self.tol)
-            if best is None or found.q < best.q:
-                best = found
-        assert best is not None
-        return best
+        starts = [self.frame @ rng.standard_normal(self.frame.shape[1]) for _ in range(self.n_init)]
+        return min((self._pursued(self.data.remaining(start)) for start in starts), key=lambda found: found.q)
+
+    def _pursued(self, start: np.ndarray) -> Found:
+        """Few of many data points show the way, all of them the place."""
+        if self.few is None:
+            return pursue(self.data, self.expert, start, self.max_iter, self.tol)
+        rough = pursue(self.few, self.expert, start, self.max_iter, max(self.tol, 0.1 * ROUGH))
+        found = pursue(self.data, rough.expert, rough.direction, self.max_iter, self.tol, adapting=True)
+        return found._replace(n_iter=found.n_iter + rough.n_iter)
 
     def _is_worth_it(self, found: Found) -> bool:
         if not found.q < 0.0 or self.held_out is None:

@@ -135,6 +135,17 @@ class WhiteData:
         borders = np.cumsum([block.shape[1] for block in self.blocks])[:-1]
         return np.split(values, borders, axis=-1)
 
+    def thinned(self, n_points: int) -> "WhiteData | None":
+        """About `n_points` of the data points, evenly spread; None where that would save little."""
+        stride = len(self.weights) // n_points
+        if stride < 4:
+            return None
+        blocks = [np.ascontiguousarray(block[:, ::stride]) for block in self.blocks]
+        weights = np.concatenate([part[::stride] for part in self.split(self.weights)])
+        if not np.count_nonzero(weights) > n_points // 2:
+            return None
+        return WhiteData(blocks, weights / weights.sum(), self.executor, self.turn.copy(), self.n_found)
+
     def second_moment(self) -> np.ndarray:
         """<x x^T> in the present coordinates, (K, K)."""
         pairs = list(zip(self.blocks, self.split(self.weights), strict=True))

@@ -206,7 +206,7 @@ class StudentT(Expert):
         return self.mean, self.inverse_scale, self.inverse_temperature
 
     def energy(self, z: np.ndarray) -> np.ndarray:
-        return self.inverse_temperature * np.log1p(0.5 * (self.inverse_scale * (z - self.mean)) ** 2)
+        return self.inverse_temperature * np.log(1.0 + 0.5 * (self.inverse_scale * (z - self.mean)) ** 2)
 
     def derivative(self, z: np.ndarray) -> np.ndarray:
         d = z - self.mean
