@@ -15,7 +15,7 @@ from multicause.cli.reading import read_data
 if TYPE_CHECKING:
     import numpy as np
 
-MODELS = ("linca", "etnmf", "gsc", "mca", "mca3", "restricted-mca")
+MODELS = ("linca", "etnmf", "gsc", "mca", "mca3", "restricted-mca", "upoe")
 OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every state of so many causes, until at rest
 
 
@@ -23,7 +23,13 @@ OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every s
 @click.argument("data", type=INPUT)
 @click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
 @click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="What to fit.")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Number of causes. [default: columns]")
+@click.option(
+    "-n",
+    "--components",
+    "n_components",
+    type=AT_LEAST_ONE,
+    help="Number of causes. [default: columns; upoe: as many as help]",
+)
 @click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Causes considered per data point (H').")
 @click.option("--exact", is_flag=True, help="Consider all causes, in every combination.")
 @click.option("--allow-negative", is_flag=True, help="Let etnmf learn from data with negative entries.")
@@ -62,7 +68,7 @@ def command(ctx: click.Context, data: Path, output: Path | None, report: Path | 
 
 def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bool, **settings: Any) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
-    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA
+    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, UPoE
     from multicause.learning import Annealing, ConditionalCooling
 
     chosen = given(settings)
@@ -70,13 +76,17 @@ def _estimator(model: str, anneal: float | None, exact: bool, allow_negative: bo
         chosen["n_candidates"] = None
     if model in OF_ALL_STATES:
         _refuse_truncation(model, chosen)
+    if model == "upoe":
+        _refuse_selection(chosen, anneal)
     if allow_negative and model == "etnmf":
         chosen["allow_negative"] = True
     if anneal is not None and model in OF_ALL_STATES:
         chosen["cooling"] = ConditionalCooling(initial=anneal, final=1.0)
     elif anneal is not None:
         chosen["annealing"] = Annealing(initial=anneal)
-    return dict(zip(MODELS, (LinCA, ETNMF, GSC, MCA, MCA3, RestrictedMCA), strict=True))[model](verbose=1, **chosen)
+    return dict(zip(MODELS, (LinCA, ETNMF, GSC, MCA, MCA3, RestrictedMCA, UPoE), strict=True))[model](
+        verbose=1, **chosen
+    )
 
 
 def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
@@ -88,6 +98,17 @@ def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
                 f"--model {model} weighs all states of at most {OF_ALL_STATES[model]} causes until the fields rest: "
                 f"it takes no {option}. Leave it out, or use --model mca."
             )
+
+
+def _refuse_selection(chosen: dict[str, Any], anneal: float | None) -> None:
+    """Projections are functions of the data: nothing is selected, and nothing annealed."""
+    options = {"n_candidates": "--candidates and no --exact", "max_active": "--max-active"}
+    unwanted = [option for name, option in options.items() if name in chosen] + ["--anneal"] * (anneal is not None)
+    if unwanted:
+        raise click.UsageError(
+            "--model upoe has projections instead of causes that are on or off: "
+            f"it takes no {unwanted[0]}. Leave it out."
+        )
 
 
 def _tell_of_gaps(data: Path, X: np.ndarray) -> None:
@@ -121,11 +142,14 @@ def summary(estimator: Any) -> list[tuple[str, Any]]:
     import numpy as np
 
     noise = getattr(estimator, "noise_variance_", None)  # which Poisson noise lacks
+    activation = getattr(estimator, "activation_", None)  # which projections lack
+    indices = getattr(estimator, "projection_index_", None)
     return [
         ("causes", len(estimator.components_)),
         ("iterations", estimator.n_iter_),
         ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
         ("free energy per data point", float(estimator.free_energy_[-1])),
         *([] if noise is None else [("noise variance", float(np.mean(noise)))]),
-        ("active causes on average", float(estimator.activation_.sum())),
+        *([] if activation is None else [("active causes on average", float(activation.sum()))]),
+        *([] if indices is None else [("gained over a Gaussian", float(-indices.sum()))]),
     ]

@@ -74,7 +74,7 @@ class UPoE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         keeps all in which the data vary.
     validation_fraction : float or None, default=None
         Share of the rows, drawn at random, that is held out: with n_components=None an expert must make these more
-        likely, too.
+        likely, too, by two standard errors.
     max_iter : int, default=200
         Most iterations for each expert, or for all of them at once.
     tol : float, default=1e-6
@@ -293,6 +293,21 @@ class UPoE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             )
         return expected_data(self._params(), Z.astype(np.float64)).astype(Z.dtype, copy=False)
 
+    def reconstruct(self, X):
+        """The data with the directions that have no expert at their mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        X_hat : ndarray of shape (n_samples, n_features)
+            The same as inverse_transform(transform(X)).
+        """
+        return self.inverse_transform(self.transform(X))
+
     def score_samples(self, X):
         """Log-density of each data point: normalised, and of the data as they are, not made white.
 
@@ -368,7 +383,8 @@ class UPoE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             data, whitening, frame = self._white(executor, chunks, X.shape[1])
             learner = self._learner(data, whitening, frame)
             if held_out.any():
-                learner = replace(learner, held_out=whiten(whitening, X[held_out].astype(np.float64)).T)
+                rest = split(X[held_out], X.shape[1], len(X), weights[held_out])
+                learner = replace(learner, held_out=WhiteData.of(executor, rest, whitening))
             nothing = ProductParams(whitening, np.empty((0, data.n_dimensions)), ())
             with ExitStack() as stack:
                 consumers = [stack.enter_context(closing(c)) for c in self._consumers(learner.plan)]

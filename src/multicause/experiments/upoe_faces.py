@@ -62,7 +62,7 @@ def upoe_faces(options: Options) -> Result:
 
 
 def comparison(setting: str, training: np.ndarray, test: np.ndarray, error: np.ndarray) -> list[Row]:
-    """Better in training if on average over the splits; different in test if by two standard errors of a split's mean."""
+    """Better in training: on average over the splits. Different in test: by two standard errors of a split's mean."""
     differences = float(np.mean(np.abs(test) / error))
     return [
         Row(

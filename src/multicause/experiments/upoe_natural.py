@@ -40,13 +40,14 @@ def upoe_natural(options: Options) -> Result:
         Row(setting, "experts of negative index", "-", float(np.sum(fit.projection_index_ < 0.0))),
     ]
     details = {
+        "trials": 1,
         "stop": str(fit.stop_),
         "iterations": fit.n_iter_,
         "log-likelihood": fit.free_energy_[[0, -1]].tolist(),
         "explained by a Gabor function": np.sort(explained).tolist(),
         "median inverse temperature": float(np.median([expert.inverse_temperature for expert in fit.experts_])),
     }
-    return Result("upoe-natural", rows, _figure(fit), details=details)
+    return Result("upoe-natural", rows, _figure(fit), details={setting: details})
 
 
 def gabor_share(field: np.ndarray) -> float:

@@ -61,7 +61,7 @@ class Together(Pursuit):
             number = record.step.number + 1
             n_iter = (record.n_iter or 0) + 1
             value = begun.free_energy + progress.gained
-            record = Record(Step(number), learned, value, 1.0, clock(), restart, n_iter=n_iter)
+            record = Record(Step(number), learned, value, self.data.total, clock(), restart, n_iter=n_iter)
             if progress.converged:
                 stop = begun.stop if begun.stop is Stop.NO_MORE_EXPERTS else Stop.CONVERGED
         yield record._replace(final=True, stop=stop)

@@ -17,6 +17,7 @@ from multicause.models.student_t_fit import LOG_2PI
 ROUGH = 1e-3  # nats: once a step gains less, the expert's shape is fitted along with the direction
 SUFFICIENT = 1e-4  # share of the gain promised by the slope that a step must keep
 MOST_HALVINGS = 30
+SURE = 2.0  # standard errors
 
 
 def enough_points(n_dimensions: int) -> int:
@@ -136,7 +137,7 @@ def _refit(here: _Point, data: WhiteData, n_steps: int) -> _Point:
 class Pursuit:
     """Experts one after the other, in orthogonal directions, until there are enough or none helps any more.
 
-    With `held_out` data an expert must lower the index there, too.
+    With `held_out` data the index must be negative there, too, by more than chance would make it.
     """
 
     data: WhiteData
@@ -148,7 +149,7 @@ class Pursuit:
     max_iter: int = 200
     tol: float = 1e-6
     white: bool = True  # whether <x x^T> is the identity
-    held_out: np.ndarray | None = None  # (K, n) white data that an expert must prove itself on
+    held_out: WhiteData | None = None  # that an expert must prove itself on
     few: WhiteData | None = None  # some of the data, in which searches begin
 
     @property
@@ -163,7 +164,7 @@ class Pursuit:
         """One record before the first expert and one after each."""
         clock = Stopwatch()
         value, passes = gaussian_log_likelihood(self.data, self.whitening), 0
-        record = Record(Step(0), params, value, 1.0, clock(), restart, n_iter=0)
+        record = Record(Step(0), params, value, self.data.total, clock(), restart, n_iter=0)
         stop, settled = Stop.EXPERTS_FOUND, True
         while len(params.experts) < self.most:
             found = self._best_of_starts(rng)
@@ -175,7 +176,7 @@ class Pursuit:
             placed = self._place(params, found)
             params, value, passes = placed.params, value + placed.gain, passes + placed.n_iter
             settled = settled and placed.converged
-            record = Record(Step(len(params.experts)), params, value, 1.0, clock(), restart, n_iter=passes)
+            record = Record(Step(len(params.experts)), params, value, self.data.total, clock(), restart, n_iter=passes)
         stop = stop if settled else Stop.ITERATIONS_RAN_OUT
         yield record._replace(n_iter=passes, final=True, stop=stop)
 
@@ -206,8 +207,11 @@ class Pursuit:
         if not found.q < 0.0 or self.held_out is None:
             return found.q < 0.0
         direction = found.direction @ self.data.turn[self.data.n_found :]
-        z = direction @ self.held_out
-        return projection_index(found.expert, z, np.full(len(z), 1.0 / len(z))) < 0.0
+        z, weights = self.held_out.project(direction), self.held_out.weights
+        index = projection_index(found.expert, z, weights)
+        each = found.expert.energy(z) - 0.5 * z * z
+        error = np.sqrt(float(weights @ (each - weights @ each) ** 2) * float(weights @ weights))
+        return index < -SURE * error
 
 
 def gaussian_log_likelihood(data: WhiteData, whitening: Whitening) -> float:

@@ -115,6 +115,7 @@ class WhiteData:
     weights: np.ndarray  # (N,) they sum to one
     executor: InProcess
     turn: np.ndarray  # (K, K) orthogonal
+    total: float  # weight, before it was made one
     n_found: int = 0
 
     @classmethod
@@ -124,7 +125,7 @@ class WhiteData:
 
         weights = np.concatenate([chunk.row_weights() for chunk in chunks])
         blocks = list(executor.map(white, chunks))
-        return cls(blocks, weights / weights.sum(), executor, np.eye(len(whitening.forward)))
+        return cls(blocks, weights / weights.sum(), executor, np.eye(len(whitening.forward)), float(weights.sum()))
 
     @property
     def n_dimensions(self) -> int:
@@ -144,7 +145,7 @@ class WhiteData:
         weights = np.concatenate([part[::stride] for part in self.split(self.weights)])
         if not np.count_nonzero(weights) > n_points // 2:
             return None
-        return WhiteData(blocks, weights / weights.sum(), self.executor, self.turn.copy(), self.n_found)
+        return WhiteData(blocks, weights / weights.sum(), self.executor, self.turn.copy(), self.total, self.n_found)
 
     def second_moment(self) -> np.ndarray:
         """<x x^T> in the present coordinates, (K, K)."""

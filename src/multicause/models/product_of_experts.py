@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from multicause.models.experts import Expert, terms_of_all
 from multicause.models.student_t_fit import LOG_2PI
@@ -20,8 +21,13 @@ class Whitening(NamedTuple):
 
     @property
     def log_determinant(self) -> float:
-        """log |dx/dy| within the affine space of the directions kept: the points mean + backward x."""
-        return -float(np.log(np.abs(np.diag(np.linalg.qr(self.backward, mode="r")))).sum())
+        """log |dx/dy| within the affine space of the directions kept: the points mean + backward x.
+
+        With the longest rows first, and columns exchanged, rows of widely different units do not drown each other.
+        """
+        longest_first = np.argsort(-np.linalg.norm(self.backward, axis=1))
+        triangle = linalg.qr(self.backward[longest_first], mode="r", pivoting=True)[0]
+        return -float(np.log(np.abs(np.diag(triangle))).sum())
 
 
 class ProductParams(NamedTuple):
