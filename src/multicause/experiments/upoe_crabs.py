@@ -70,5 +70,5 @@ def _figure(n_starts: int, seed: int):
         axes[2].plot(Z[chosen, 0], Z[chosen, 1], marker, markersize=4, label=name)
     axes[2].set_xlabel("projection 1")
     axes[2].set_ylabel("projection 2")
-    axes[2].legend(fontsize="small")
+    axes[2].legend(fontsize="small", ncols=2, loc="lower center", bbox_to_anchor=(0.5, 1.0))
     return figure
