@@ -65,7 +65,7 @@ class UPoE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         One expert after the other in orthogonal directions; or all at once from there on, free of orthogonality; or
         each freed of orthogonality while the earlier ones stay.
     expert : {"student-t", "student-t-mixture"} or Expert, default="student-t"
-        What each projection is modelled by: heavy tails, or two modes. An Expert of `multicause.models.experts`, or one
+        What each projection is modelled by: heavy tails, or two modes. An Expert of `multicause.models`, or one
         of your own, is where the search starts: it says what to look for, and is then fitted to what was found.
     whiten : bool, default=True
         Whether to make the data white. False takes them to be white, with mean 0 and covariance 1.

@@ -29,7 +29,7 @@ def check_expert(expert: Expert, *, n_samples: int = 20_000, random_state: int =
     if isinstance(expert, type):
         raise TypeError(f"check_expert takes an instance of an expert. Got the class {expert.__name__}: call it first.")
     if not isinstance(expert, Expert):
-        raise TypeError(f"{type(expert).__name__} is not an Expert: derive it from multicause.models.experts.Expert.")
+        raise TypeError(f"{type(expert).__name__} is not an Expert: derive it from multicause.models.Expert.")
     rng = np.random.default_rng(random_state)
     drawn = np.asarray(expert.sample(n_samples, rng))
     _check(drawn.shape == (n_samples,) and bool(np.isfinite(drawn).all()), "sample must give finite values (n,)")
