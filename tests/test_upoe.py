@@ -169,6 +169,10 @@ def test_a_fit_to_few_distinct_values_stays_finite():
         fitted = expert.fit(z, uniform(100))
         assert np.isfinite(fitted.log_density(z)).all()
         assert expert.fit(np.zeros(5), uniform(5)) is not None
+    sharp = StudentT().fit(z, uniform(100))
+    assert_allclose(np.sqrt(sharp.inverse_temperature) * sharp.inverse_scale * z.std(), 100.0)  # no sharper than that
+    for part in StudentTMixture().fit(z, uniform(100)).parts:
+        assert np.sqrt(part.inverse_temperature) * part.inverse_scale * z.std() < 101.0
 
 
 def test_the_density_of_one_dimension_integrates_to_one():

@@ -77,6 +77,15 @@ def test_experts_are_added_until_none_helps_on_held_out_data_either(n_gaussian):
     assert (fit.projection_index_ < -0.01).all()
 
 
+def test_rows_of_weight_zero_count_neither_in_training_nor_among_the_held_out():
+    X, _ = sources(10_000)
+    weights = np.repeat([1.0, 0.0], 5000)
+    X[5000:] *= 100.0
+    fit = UPoE(validation_fraction=0.2, random_state=0).fit(X, sample_weight=weights)
+    assert len(fit.components_) == 4
+    assert_allclose(fit.mean_, X[:5000].mean(axis=0), atol=0.2)
+
+
 def test_data_that_are_less_peaked_than_a_gaussian_get_no_expert():
     X = np.random.default_rng(0).uniform(size=(5000, 2))
     fit = UPoE(random_state=0).fit(X)
@@ -97,7 +106,12 @@ def test_projections_and_data_belong_together():
     assert_allclose(fit.transform(fit.reconstruct(X)), Z, atol=1e-9)
     assert_allclose(Z.std(axis=0), 1.0, rtol=1e-9)
     assert_allclose(UPoE(4, random_state=0).fit(X).reconstruct(X), X, atol=1e-8)
-    assert (fit.components_[[0, 1], np.abs(fit.components_).argmax(axis=1)] > 0.0).all()
+
+
+def test_the_largest_entry_of_a_component_is_positive():
+    for seed in range(5):
+        fit = UPoE(4, random_state=seed).fit(sources(500, seed=seed)[0])
+        assert (fit.components_[range(4), np.abs(fit.components_).argmax(axis=1)] > 0.0).all()
 
 
 @ALGORITHMS
@@ -151,6 +165,9 @@ def test_white_data_can_be_taken_as_they_are():
     fit = UPoE(4, whiten=False, random_state=0, tol=1e-10).fit(Y)
     assert_array_equal(fit.whitening_, np.eye(4))
     assert_allclose(fit.score(Y), white.score(X) - white._params().whitening.log_determinant, atol=1e-4)
+    for algorithm in ("pursuit", "parallel", "sequential"):  # data that are not white after all have their likelihood
+        wide = UPoE(2, algorithm=algorithm, whiten=False, random_state=0).fit(1.5 * Y)
+        assert_allclose(wide.free_energy_[-1], wide.score(1.5 * Y), rtol=1e-10)
     with pytest.raises(ValueError, match=r"UPoE\(whiten=False\) keeps all dimensions .* Leave out n_dimensions=2"):
         UPoE(whiten=False, n_dimensions=2).fit(Y)
 

@@ -74,7 +74,7 @@ class UPoE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
         keeps all in which the data vary.
     validation_fraction : float or None, default=None
         Share of the rows, drawn at random, that is held out: with n_components=None an expert must make these more
-        likely, too, by two standard errors.
+        likely, too, by 1.5 standard errors.
     max_iter : int, default=200
         Most iterations for each expert, or for all of them at once.
     tol : float, default=1e-6
