@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from multicause import UPoE
 from multicause.execution import InProcess, split
 from multicause.learning.descent import Loss, Preconditioner
-from multicause.learning.sequential import projection_index, pursue
+from multicause.learning.sequential import PATIENCE, Pursuit, projection_index, pursue
 from multicause.learning.white_data import WhiteData, as_it_is, make_white
 from multicause.models import HyperbolicSecant, StudentT, StudentTMixture
 from multicause.models.product_of_experts import likelihood
@@ -33,6 +33,31 @@ def test_data_are_made_white_whatever_their_units():
     assert_allclose(np.hstack(data.blocks).mean(axis=1), 0.0, atol=1e-6)
     assert_allclose(whitening.forward @ whitening.backward, np.eye(4), atol=1e-9)
     assert_allclose(whitening.log_determinant, np.linalg.slogdet(whitening.forward)[1], rtol=1e-10)
+
+
+def test_data_of_nearly_equal_columns_are_made_white_in_a_second_round():
+    X = sources()
+    X[:, 1] = X[:, 0] + 3e-6 * X[:, 1]
+    data, whitening, _ = make_white(InProcess(), split(X, 4, 512), None, "UPoE")
+    assert_allclose(data.second_moment(), np.eye(4), atol=1e-10)
+    assert_allclose(whitening.forward @ whitening.backward, np.eye(4), atol=1e-8)
+
+
+def test_one_poor_minimum_does_not_end_the_search():
+    data = white_data()
+    found = pursue(data, StudentT(), np.ones(4), 200, 1e-6)
+    poor, good = found._replace(q=0.1), found._replace(q=-0.1)
+
+    class Scripted(Pursuit):
+        def _best_of_starts(self, rng):
+            return script.pop(0)
+
+    pursuit = Scripted(data, as_it_is(4), np.eye(4), StudentT(), None)
+    script = [poor, poor, good]
+    assert pursuit._next(None) == (good, True, 2 * found.n_iter)
+    script = [poor] * 10
+    assert pursuit._next(None)[1] is False
+    assert len(script) == 10 - 1 - PATIENCE
 
 
 def test_an_accepted_direction_becomes_a_coordinate_and_the_rest_stays_orthogonal():
@@ -128,3 +153,7 @@ def test_parallel_ends_where_the_definitions_gradient_vanishes(n_components):
     white = (X - fit.mean_) @ fit.whitening_.T
     gradient = likelihood(fit.directions_, fit.experts_, white).gradient
     assert np.abs(gradient).max() < 1e-4
+    for expert, z in zip(fit.experts_, fit.directions_ @ white.T, strict=True):
+        weights = np.full(len(z), 1.0 / len(z))
+        refitted = expert.fit(z, weights, 100)
+        assert refitted.log_density(z).mean() - expert.log_density(z).mean() < 1e-8

@@ -41,7 +41,7 @@ class Backfitted(OneByOne):
         basis = np.linalg.qr(directions.T, mode="complete")[0].T
         self.data.transform(basis @ self.data.turn.T)
         self.data.turn[:] = basis
-        object.__setattr__(self.data, "n_found", len(directions))
+        self.data.n_found = len(directions)
 
 
 METHODS = {"PAR": Backfitted, "SEQ": OneByOne, "PP": Pursuit}
