@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
-from multicause import ETNMF, MCA3, LinCA, RestrictedMCA
+from multicause import ETNMF, MCA3, LinCA, RestrictedMCA, UPoE
 from multicause.cli import main
 from multicause.datasets import DatasetNotFound, make_bars
 from multicause.learning import ConditionalCooling
@@ -107,6 +107,23 @@ def test_fit_offers_the_models_of_all_states_of_few_causes(model, estimator, fol
     with pytest.warns(ConvergenceWarning):
         again = estimator(6, cooling=cooling, max_iter=5, random_state=1000, n_jobs=1).fit(X)
     np.testing.assert_array_equal(fitted.components_, again.components_)
+
+
+def test_fit_offers_products_of_experts(folder):
+    rng = np.random.default_rng(1000)
+    X = rng.laplace(size=(400, 3)) @ rng.normal(size=(3, 3))
+    write_table("mixed.npy", X)
+    said = succeed("fit", "mixed.npy", "--model", "upoe", "--restarts", 2, "--seed", 0, "-o", "m", "--report", "r.html")
+    fitted = load_model("m")
+    again = UPoE(n_init=2, random_state=0).fit(X)
+    np.testing.assert_array_equal(fitted.components_, again.components_)
+    assert f"{-again.projection_index_.sum():.6g}" in said
+    assert "Gains" in (folder / "r.html").read_text()
+    assert f"Mean log-likelihood per data point: {again.score(X):.8g} nats" in succeed("score", "m", "mixed.npy")
+    succeed("transform", "m", "mixed.npy", "-o", "back.npy", "--reconstruct")
+    np.testing.assert_allclose(np.load("back.npy"), again.reconstruct(X), rtol=1e-12)
+    succeed("sample", "m", "-n", 7, "-o", "drawn.npy")
+    assert np.load("drawn.npy").shape == (7, 3)
 
 
 def test_fit_writes_a_trace_and_a_report(bars, folder):
@@ -339,6 +356,11 @@ BAD_FITS = {
         ("data.npy", "--model", "restricted-mca", "--tol", 1),
         "it takes no --tol. Leave it out",
     ),
+    "upoe of candidates": (
+        ("data.npy", "--model", "upoe", "--exact"),
+        "it takes no --candidates and no --exact. Leave it out.",
+    ),
+    "upoe annealed": (("data.npy", "--model", "upoe", "--anneal", 3), "it takes no --anneal. Leave it out."),
     "negative": (("data.npy", "--model", "etnmf"), "Negative values in data passed to ETNMF"),
     "too many active": (("data.npy", "--candidates", 2, "--max-active", 3), "must be at most n_candidates=2. Got 3"),
     "too many candidates": (("data.npy", "-n", 3, "--candidates", 4), "must be at most n_components=3. Got 4"),

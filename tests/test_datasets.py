@@ -9,10 +9,13 @@ from multicause.datasets import (
     bar_components,
     data_folder,
     image_patches,
+    load_crabs,
+    load_frey_faces,
     load_grass,
     load_mnist,
     locate,
     make_bars,
+    natural_patches,
     speech_windows,
     synthetic_voices,
 )
@@ -33,6 +36,17 @@ def write_generated_data(folder):
     (folder / "van-hateren").mkdir()
     grass = 5000.0 * rng.random((1024, 1536)) ** 3 + np.linspace(100.0, 900.0, 1536)
     Image.fromarray(grass.astype(np.uint16)).save(folder / "van-hateren" / "tvlearn_grass_imc_u16.png")
+    (folder / "frey-faces").mkdir()
+    faces = rng.integers(0, 256, size=(1965, 28, 20), dtype=np.uint8)
+    np.savez(folder / "frey-faces" / "frey_faces.npz", faces=faces)
+    (folder / "crabs").mkdir()
+    lines = ['"","sp","sex","index","FL","RW","CL","CW","BD"']
+    lines += [f'"{i}","{"BO"[i // 100]}","{"MF"[i // 50 % 2]}",{i % 50 + 1},8.1,6.7,16.1,{i},7' for i in range(200)]
+    (folder / "crabs" / "crabs.csv").write_text("\n".join(lines))
+    (folder / "natural-images-helsinki").mkdir()
+    for number in range(1, 8):
+        image = rng.integers(0, 256, size=(256, 512), dtype=np.uint8)
+        Image.fromarray(image).save(folder / "natural-images-helsinki" / f"{number:02d}.png")
 
 
 @pytest.fixture(scope="module")
@@ -351,3 +365,33 @@ def test_grass_is_a_corner_of_the_picture_at_half_its_resolution(generated_data,
 def test_grass_names_its_corners():
     with pytest.raises(ValueError, match=r"corner must be one of \['lower left', .*\], got 'centre'"):
         load_grass("centre")
+
+
+# ---- natural images, faces and crabs ----
+
+
+def test_natural_patches_come_from_all_images_in_equal_shares(any_data):
+    X = natural_patches(8, 70, random_state=0)
+    assert (X.shape, X.dtype) == ((70, 64), np.float32)
+    np.testing.assert_array_equal(X, natural_patches(8, 70, random_state=0))
+    assert not np.array_equal(X, natural_patches(8, 70, random_state=1))
+    assert natural_patches(8, 3, random_state=0).shape == (3, 64)
+    many = natural_patches(8, 7000, random_state=0)
+    assert abs(many.mean()) < 0.1
+    assert abs(many.std() - 1.0) < 0.1
+
+
+def test_faces_are_rows_of_pixels_from_0_to_1(any_data):
+    X = load_frey_faces()
+    assert X.shape == (1965, 560)
+    assert 0.0 <= X.min() < 0.2
+    assert 0.8 < X.max() <= 1.0
+
+
+def test_crabs_are_two_hundred_in_four_groups_of_fifty(any_data):
+    crabs = load_crabs()
+    assert crabs.X.shape == (200, 5)
+    assert np.bincount(crabs.groups).tolist() == [50, 50, 50, 50]
+    assert crabs.groups[[0, 50, 100, 150]].tolist() == [0, 1, 2, 3]
+    assert crabs.X[0, :3].tolist() == [8.1, 6.7, 16.1]
+    assert len(crabs.names) == 4

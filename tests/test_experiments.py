@@ -23,6 +23,9 @@ from multicause.experiments.mca_settings import (
     maximal_estimator,
     recover,
 )
+from multicause.experiments.upoe_faces import comparison
+from multicause.experiments.upoe_natural import gabor_share
+from multicause.experiments.upoe_recovery import against
 
 CHEAP = (
     "et-nmf-bars",
@@ -39,9 +42,10 @@ CHEAP = (
     "gsc-directions",
     "gps-mixture",
     "gps-sparse-coding",
+    "upoe-recovery",
 )
 TIMED = ("gsc-scaling", "gsc-clustering", "gps-occlusion")  # they measure time: one trial is all
-CHEAP_ON_DATA = ("gsc-separation", "gsc-table1", "gsc-tradeoff")
+CHEAP_ON_DATA = ("gsc-separation", "gsc-table1", "gsc-tradeoff", "upoe-faces", "upoe-crabs", "upoe-natural")
 
 
 def quick_run(name):
@@ -73,6 +77,31 @@ def test_an_experiment_runs_in_its_quick_version_and_json_holds_what_it_found(na
 @pytest.mark.parametrize("name", CHEAP_ON_DATA)
 def test_an_experiment_on_recordings_runs_in_its_quick_version(name):
     test_an_experiment_runs_in_its_quick_version_and_json_holds_what_it_found(name)
+
+
+def test_a_gabor_function_is_told_from_noise():
+    y, x = np.mgrid[:20, :20] - 9.0
+    window = np.exp(-0.5 * ((0.8 * x + 0.6 * y) ** 2 / 4.0 + (0.6 * x - 0.8 * y) ** 2 / 16.0))
+    field = window * np.cos(1.3 * (0.8 * x + 0.6 * y) + 0.4)
+    rng = np.random.default_rng(0)
+    assert gabor_share(field) > 0.99
+    assert gabor_share(field + 0.05 * rng.standard_normal(field.shape)) > 0.6
+    assert gabor_share(rng.standard_normal((20, 20))) < 0.3
+
+
+def test_an_index_is_not_worse_if_the_paired_difference_may_be_zero():
+    rng = np.random.default_rng(0)
+    theirs = 0.01 + 0.001 * rng.standard_normal(20)
+    for shift, met in ((-0.001, True), (0.0, True), (0.001, False)):
+        ours = theirs + shift + 0.0003 * rng.standard_normal(20)
+        assert against("sources", {"ours": ours, "theirs": theirs}, "ours", "theirs").met is met
+
+
+def test_faces_are_compared_in_training_by_sign_and_in_test_by_standard_errors():
+    better, _, test = comparison("faces", np.array([0.2, 0.3]), np.array([0.5, -0.7]), np.array([0.5, 0.5]))
+    assert (better.met, test.met) == (True, True)
+    better, _, test = comparison("faces", np.array([-0.2, 0.1]), np.array([1.5, 1.2]), np.array([0.5, 0.5]))
+    assert (better.met, test.met) == (False, False)
 
 
 def test_every_experiment_goes_by_its_own_name():

@@ -21,8 +21,10 @@ from multicause import (
     RestrictedMCA,
     TruncatedEM,
     TruncatedGaussianMixture,
+    UPoE,
 )
 from multicause.datasets import make_bars
+from multicause.models.experts import HyperbolicSecant
 
 from cases import Bare
 
@@ -41,6 +43,9 @@ ESTIMATORS = [
     TruncatedGaussianMixture(),
     TruncatedGaussianMixture(3, covariance_type="diag", n_candidates=1),
     NonlinearGSC(),
+    UPoE(),
+    UPoE(algorithm="parallel", expert=HyperbolicSecant()),
+    UPoE(n_components=1, algorithm="sequential", expert=HyperbolicSecant()),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",

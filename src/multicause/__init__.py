@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         RestrictedMCA,
         TruncatedEM,
         TruncatedGaussianMixture,
+        UPoE,
     )
     from multicause.learning import Annealing, ConditionalCooling, DataClassification
     from multicause.persistence import load_model, save_model
@@ -34,6 +35,7 @@ __all__ = [
     "RestrictedMCA",
     "TruncatedEM",
     "TruncatedGaussianMixture",
+    "UPoE",
     "__version__",
     "load_model",
     "save_model",

@@ -147,13 +147,14 @@ def _known_estimators() -> dict[str, type]:
 
 
 def _known_values() -> dict[str, type]:
-    """The values a file may name: schedules (`multicause.learning.annealing`), learned selections, and `Stop`."""
+    """The values a file may name: frozen dataclasses of schedules, experts and learned selections, and `Stop`."""
     from multicause.learning import annealing, stopping
+    from multicause.models import experts
     from multicause.selection import gp_select
 
-    values = {**vars(annealing), **vars(gp_select)}
-    frozen = {name: cls for name, cls in values.items() if isinstance(cls, type) and _is_frozen(cls)}
-    return {**frozen, "Stop": stopping.Stop}
+    rooms = (annealing, experts, gp_select)
+    found = {name: cls for room in rooms for name, cls in vars(room).items() if isinstance(cls, type)}
+    return {**{name: cls for name, cls in found.items() if _is_frozen(cls)}, "Stop": stopping.Stop}
 
 
 def _is_frozen(cls: type) -> bool:
@@ -218,8 +219,8 @@ def _no_place(key: str, what: str) -> TypeError:
     kind = {"params": "parameter", "attributes": "attribute"}[group]
     return TypeError(
         f"A model file cannot hold the {kind} '{name}' {what}. It holds None, booleans, numbers, "
-        "strings, numeric arrays, arrays of strings, lists and tuples of these, schedules of multicause.learning, and "
-        "GPSelect with the name of a kernel."
+        "strings, numeric arrays, arrays of strings, lists and tuples of these, schedules of multicause.learning, "
+        "experts of multicause.models, and GPSelect with the name of a kernel."
     )
 
 

@@ -15,15 +15,27 @@ from multicause.cli.reading import read_data
 if TYPE_CHECKING:
     import numpy as np
 
-MODELS = ("linca", "etnmf", "gsc", "nonlinear-gsc", "mca", "mca3", "restricted-mca")
+MODELS = ("linca", "etnmf", "gsc", "nonlinear-gsc", "mca", "mca3", "restricted-mca", "upoe")
 OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every state of so many causes, until at rest
+
+_OF_SELECTION = {
+    "n_candidates": "--candidates and no --exact",
+    "max_active": "--max-active",
+    "selection": "--learn-selection",
+}
 
 
 @click.command("fit")
 @click.argument("data", type=INPUT)
 @click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
 @click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="What to fit.")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Number of causes. [default: columns]")
+@click.option(
+    "-n",
+    "--components",
+    "n_components",
+    type=AT_LEAST_ONE,
+    help="Number of causes. [default: columns; upoe: as many as help]",
+)
 @click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Causes considered per data point (H').")
 @click.option("--learn-selection", is_flag=True, help="Learn which causes to consider, instead of deriving it.")
 @click.option("--exact", is_flag=True, help="Consider all causes, in every combination.")
@@ -65,7 +77,7 @@ def _estimator(
     model: str, anneal: float | None, exact: bool, allow_negative: bool, learn_selection: bool, **settings: Any
 ) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
-    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, NonlinearGSC, RestrictedMCA
+    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, NonlinearGSC, RestrictedMCA, UPoE
     from multicause.learning import Annealing, ConditionalCooling
 
     chosen = given(settings)
@@ -79,26 +91,39 @@ def _estimator(
         _refuse_truncation(model, chosen)
     if model == "nonlinear-gsc" and "max_active" in chosen:
         raise click.UsageError("--model nonlinear-gsc samples any number of active causes: leave out --max-active.")
+    if model == "upoe":
+        _refuse_selection(chosen, anneal)
     if allow_negative and model == "etnmf":
         chosen["allow_negative"] = True
     if anneal is not None and model in OF_ALL_STATES:
         chosen["cooling"] = ConditionalCooling(initial=anneal, final=1.0)
     elif anneal is not None:
         chosen["annealing"] = Annealing(initial=anneal)
-    estimators = (LinCA, ETNMF, GSC, NonlinearGSC, MCA, MCA3, RestrictedMCA)
+    estimators = (LinCA, ETNMF, GSC, NonlinearGSC, MCA, MCA3, RestrictedMCA, UPoE)
     return dict(zip(MODELS, estimators, strict=True))[model](verbose=1, **chosen)
 
 
 def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
     """Models of all states of few causes neither preselect causes nor stop by the free energy."""
-    options = {"n_candidates": "--candidates and no --exact", "max_active": "--max-active", "tol": "--tol"}
-    options["selection"] = "--learn-selection"
+    options = {**_OF_SELECTION, "tol": "--tol"}
     for name, option in options.items():
         if name in chosen:
             raise click.UsageError(
                 f"--model {model} weighs all states of at most {OF_ALL_STATES[model]} causes until the fields rest: "
                 f"it takes no {option}. Leave it out, or use --model mca."
             )
+
+
+def _refuse_selection(chosen: dict[str, Any], anneal: float | None) -> None:
+    """Projections are functions of the data: nothing is selected, and nothing annealed."""
+    unwanted = [option for name, option in _OF_SELECTION.items() if name in chosen] + ["--anneal"] * (
+        anneal is not None
+    )
+    if unwanted:
+        raise click.UsageError(
+            "--model upoe has projections instead of causes that are on or off: "
+            f"it takes no {unwanted[0]}. Leave it out."
+        )
 
 
 def _tell_of_gaps(data: Path, X: np.ndarray) -> None:
@@ -132,11 +157,14 @@ def summary(estimator: Any) -> list[tuple[str, Any]]:
     import numpy as np
 
     noise = getattr(estimator, "noise_variance_", None)  # which Poisson noise lacks
+    activation = getattr(estimator, "activation_", None)  # which projections lack
+    indices = getattr(estimator, "projection_index_", None)
     return [
         ("causes", len(estimator.components_)),
         ("iterations", estimator.n_iter_),
         ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
         ("free energy per data point", float(estimator.free_energy_[-1])),
         *([] if noise is None else [("noise variance", float(np.mean(noise)))]),
-        ("active causes on average", float(estimator.activation_.sum())),
+        *([] if activation is None else [("active causes on average", float(activation.sum()))]),
+        *([] if indices is None else [("gained over a Gaussian", float(-indices.sum()))]),
     ]

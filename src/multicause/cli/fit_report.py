@@ -23,10 +23,20 @@ def write_fit_report(path: Path, title: str, estimator: Any, shape: tuple[int, .
         Section("Outcome", table=outcome),
         Section("Components", "What each cause adds to a data point when it is active.", components(estimator)),
         Section("Free energy", "A lower bound of the log-likelihood, over the iterations.", free_energy(estimator)),
-        Section("Activations", "How often each cause is active, from the most frequent on.", activations(estimator)),
+        _of_each_cause(estimator),
         Section("Settings", table=settings),
     ]
     write_report(path, title, sections)
+
+
+def _of_each_cause(estimator: Any) -> Any:
+    from multicause.report import Section
+
+    if hasattr(estimator, "activation_"):
+        told = "How often each cause is active, from the most frequent on."
+        return Section("Activations", told, bars(estimator.activation_, "activation probability"))
+    told = "How much log-likelihood per data point each expert gains over a Gaussian, from the most helpful on."
+    return Section("Gains", told, bars(-estimator.projection_index_, "gain in nats"))
 
 
 def components(estimator: Any) -> Figure:
@@ -45,13 +55,13 @@ def free_energy(estimator: Any) -> Figure:
     return figure
 
 
-def activations(estimator: Any) -> Figure:
+def bars(heights: Any, label: str) -> Figure:
     import numpy as np
 
     figure = new_figure(6.0, 3.2)
     ax = figure.subplots()
-    values = np.sort(estimator.activation_)[::-1]
+    values = np.sort(heights)[::-1]
     ax.bar(np.arange(1, len(values) + 1), values, width=1.0 if len(values) > 100 else 0.8)
     ax.set_xlabel("cause, by rank")
-    ax.set_ylabel("activation probability")
+    ax.set_ylabel(label)
     return figure

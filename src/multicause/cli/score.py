@@ -13,11 +13,12 @@ from multicause.cli.reading import load, read_data_for
 @click.argument("data", type=INPUT)
 @click.option("--per-sample", type=OutputTable(), metavar="OUT", help="Also write the value of each row.")
 def command(model: Path, data: Path, per_sample: Path | None) -> None:
-    """Print the mean truncated log-likelihood of the rows of DATA."""
+    """Print the mean log-likelihood of the rows of DATA, truncated where the model's posterior is."""
     from multicause.tables import write_table
 
     estimator = load(model)
     values = estimator.score_samples(read_data_for(estimator, data))
     if per_sample is not None:
         write_table(per_sample, values, ["log_likelihood"])
-    click.echo(f"Mean truncated log-likelihood per data point: {values.mean():.8g} nats ({len(values)} data points)")
+    kind = "log-likelihood" if hasattr(estimator, "projection_index_") else "truncated log-likelihood"
+    click.echo(f"Mean {kind} per data point: {values.mean():.8g} nats ({len(values)} data points)")

@@ -14,7 +14,7 @@ from multicause.cli.reading import column_names, load, read_data_for
 @click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write.")
 @click.option("--reconstruct", is_flag=True, help="Write the data that the causes explain, without noise.")
 def command(model: Path, data: Path, output: Path, reconstruct: bool) -> None:
-    """Write the causes' probabilities for each row of DATA."""
+    """Write the causes' probabilities, strengths or projections for each row of DATA."""
     from multicause.tables import write_table
 
     estimator = load(model)

@@ -10,6 +10,7 @@ from multicause.datasets.bars import (
     wide_bar_components,
 )
 from multicause.datasets.mnist import load_mnist
+from multicause.datasets.natural import Crabs, load_crabs, load_frey_faces, natural_patches
 from multicause.datasets.patches import image_patches, load_grass
 from multicause.datasets.registry import DatasetNotFound, data_folder, locate
 from multicause.datasets.scenes import Scenes, coil_objects, make_scenes, shape_objects
@@ -19,6 +20,7 @@ from multicause.datasets.spectrograms import AcousticMixtures, acoustic_mixtures
 __all__ = [
     "AcousticMixtures",
     "Bars",
+    "Crabs",
     "DatasetNotFound",
     "Scenes",
     "acoustic_mixtures",
@@ -26,6 +28,8 @@ __all__ = [
     "coil_objects",
     "data_folder",
     "image_patches",
+    "load_crabs",
+    "load_frey_faces",
     "load_grass",
     "load_mnist",
     "load_sources",
@@ -33,6 +37,7 @@ __all__ = [
     "log_spectrogram",
     "make_bars",
     "make_scenes",
+    "natural_patches",
     "overlapping_bar_components",
     "shape_objects",
     "short_bar_components",

@@ -10,6 +10,7 @@ from multicause.estimators.nonlinear_gsc import NonlinearGSC
 from multicause.estimators.restricted_mca import RestrictedMCA
 from multicause.estimators.truncated_em import TruncatedEM
 from multicause.estimators.truncated_gaussian_mixture import TruncatedGaussianMixture
+from multicause.estimators.upoe import UPoE
 
 __all__ = [
     "ETNMF",
@@ -22,4 +23,5 @@ __all__ = [
     "RestrictedMCA",
     "TruncatedEM",
     "TruncatedGaussianMixture",
+    "UPoE",
 ]

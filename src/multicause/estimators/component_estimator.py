@@ -323,14 +323,7 @@ class ComponentEstimator(
     def _validate(self, X, reset: bool) -> np.ndarray:
         finite = "allow-nan" if self._allows_missing else True
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
-        largest = max(
-            float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0))
-        )
-        if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
-            raise ValueError(
-                f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "
-                "numbers. Rescale the data, for instance with StandardScaler."
-            )
+        refuse_extreme(X)
         return X
 
     def _validate_fitted(self, X) -> np.ndarray:
@@ -370,6 +363,16 @@ def _warn_of_offset(moments: DataMoments) -> None:
             f"The mean of X is {offset / spread:.1g} times its spread, so that rounding errors show in the posterior. "
             "Subtract the mean first, for instance with StandardScaler.",
             stacklevel=4,
+        )
+
+
+def refuse_extreme(X: np.ndarray) -> None:
+    """Data whose squares overflow, or vanish, cannot be learned from."""
+    largest = max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+    if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
+        raise ValueError(
+            f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "
+            "numbers. Rescale the data, for instance with StandardScaler."
         )
 
 

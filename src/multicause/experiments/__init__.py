@@ -27,11 +27,16 @@ from multicause.experiments.mca_overlap import mca_overlap_16
 from multicause.experiments.mca_recovery import mca_recovery
 from multicause.experiments.mca_reliability import measure as measure_mca
 from multicause.experiments.mca_reliability import measure_bars
+from multicause.experiments.upoe_crabs import upoe_crabs
+from multicause.experiments.upoe_faces import upoe_faces
+from multicause.experiments.upoe_natural import upoe_natural
+from multicause.experiments.upoe_recovery import upoe_recovery
 
 _ET = "Expectation Truncation (Lücke & Eggert, 2010)"
 _GSC = "Spike-and-Slab Sparse Coding (Sheikh, Shelton & Lücke, 2014)"
 _GPS = "GP-select (Shelton, Gasthaus, Dai, Lücke & Gretton, 2017)"
 _MCA = "Maximal Causes (Lücke & Sahani, 2008)"
+_UPOE = "Probabilistic Sequential ICA (Welling, Zemel & Hinton, 2004)"
 
 EXPERIMENTS = {
     experiment.name: experiment
@@ -69,6 +74,10 @@ EXPERIMENTS = {
         Experiment("gps-mixture", "Clusters by learned selection", _GPS, gps_mixture),
         Experiment("gps-occlusion", "Objects anywhere, occluding one another", _GPS, gps_occlusion),
         Experiment("gsc-clustering", "Data points that share candidates", _GSC, gsc_clustering),
+        Experiment("upoe-faces", "Experts together or one after the other", _UPOE, upoe_faces),
+        Experiment("upoe-crabs", "Projections that tell crabs apart", _UPOE, upoe_crabs),
+        Experiment("upoe-natural", "Independent components of natural images", _UPOE, upoe_natural),
+        Experiment("upoe-recovery", "Mixed sources, beside FastICA and Picard", _UPOE, upoe_recovery),
     )
 }
 

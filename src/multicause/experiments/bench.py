@@ -131,7 +131,14 @@ def _measure(setting: Setting, most_seconds: float, quick: bool) -> list[Line]:
     ]
 
 
-BENCHMARKS = {"linca": linca, "mca": mca, "gsc": gsc, "gp-select": gp_select}
+def upoe(quick: bool = False) -> list[Line]:
+    """UPoE beside FastICA and Picard."""
+    from multicause.experiments.bench_upoe import ratios
+
+    return [Line(*line) for line in ratios(quick)]
+
+
+BENCHMARKS = {"linca": linca, "mca": mca, "gsc": gsc, "gp-select": gp_select, "upoe": upoe}
 
 
 def _slope(slope: tuple[float, tuple[float, float]]) -> str:

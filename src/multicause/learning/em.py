@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,6 +25,15 @@ class Outcome(NamedTuple):
     n_iter: int
     stop: Stop
     affinity: Affinity | None = None  # the selection that was learned along
+
+
+class Learner(Protocol):
+    """Anything that learns step by step and leaves a record of each."""
+
+    @property
+    def plan(self) -> Schedule: ...
+
+    def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]: ...
 
 
 @dataclass(frozen=True)
@@ -137,7 +146,7 @@ def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarr
 
 
 def run(
-    em: EM,
+    em: Learner,
     params: Any,
     rng: np.random.Generator,
     *,
@@ -147,7 +156,7 @@ def run(
     restart: int = 0,
 ) -> Outcome:
     """Read the driver's records until one of them ends the fit. An annealed fit always runs to the end."""
-    selection = _learned_selection(em.posterior)
+    selection = _learned_selection(getattr(em, "posterior", None))
     converged = GainBelow(tol) if selection is None else NoNewBest(tol, 2 * selection.update_every)
     affinity = None
     history: list[float] = []
@@ -157,6 +166,7 @@ def run(
             _check_finite(record)
             params, affinity = record.params, record.affinity
             history.append(record.free_energy)
+            stop = record.stop or stop
             for consumer in consumers:
                 consumer(record)
             if tol > 0.0 and not em.plan.anneals and converged(record.free_energy):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from multicause.learning.annealing import Step
+from multicause.learning.stopping import Stop
 
 
 class Record(NamedTuple):
@@ -21,6 +22,8 @@ class Record(NamedTuple):
     restart: int = 0
     final: bool = False  # no M-step follows
     affinity: Any = None  # the selection as learned by then, where it is learned
+    n_iter: int | None = None  # iterations done so far, where a step takes several of them
+    stop: Stop | None = None  # why this is the last record, where the learner itself knows
 
 
 Consumer = Callable[[Record], None]

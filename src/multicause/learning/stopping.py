@@ -11,6 +11,8 @@ class Stop(Enum):
     SCHEDULE_ENDED = "the schedule ended: all its iterations were done"
     ITERATIONS_RAN_OUT = "the iterations ran out before the free energy settled: raise max_iter or tol"
     NOT_AT_REST = "the iterations ran out before the fields came to rest: raise max_iter"
+    EXPERTS_FOUND = "all the experts that were asked for, or that there is room for, were found"
+    NO_MORE_EXPERTS = "no further expert was found that makes the data more likely than a Gaussian does"
     CALLBACK = "a callback asked to stop"
     INTERRUPTED = "the fit was interrupted; the last completed iteration is kept"
     PARAMETERS_GIVEN = "the parameters were given, not learned"

@@ -1,0 +1,72 @@
+"""Experts without regard to orthogonality: all at once, or one after the other."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from multicause.learning.annealing import Plan, Step
+from multicause.learning.descent import Loss, descend
+from multicause.learning.records import Record, Stopwatch
+from multicause.learning.sequential import ROUGH, Found, Placed, Pursuit
+from multicause.learning.stopping import Stop
+from multicause.models.product_of_experts import ProductParams
+
+
+@dataclass(frozen=True)
+class OneByOne(Pursuit):
+    """Each expert is found by pursuit, then freed of orthogonality while the earlier ones stay          [SEQ, §5.1]"""
+
+    def _place(self, params: ProductParams, found: Found) -> Placed:
+        data, j = self.data, len(params.experts)
+        w = np.zeros(data.n_dimensions)
+        w[data.n_found :] = found.direction
+        W, experts = np.vstack([params.directions @ data.turn.T, w]), (*params.experts, found.expert)
+        loss, only = Loss(data, self.white), slice(j, j + 1)
+        first = loss.at(W, experts, only).value
+        for number, progress in enumerate(descend(loss, W, experts, only, self.max_iter, self.tol), start=1):
+            latest, n_iter = progress, number
+        w = latest.point.W[j]
+        inside = w @ data.turn
+        self._accept(w[data.n_found :] / np.linalg.norm(w[data.n_found :]))
+        params = params._replace(directions=np.vstack([params.directions, inside]), experts=latest.experts)
+        gain = first - latest.point.value - found.q
+        return Placed(params, gain, found.n_iter + n_iter, found.converged and latest.converged)
+
+
+@dataclass(frozen=True)
+class Together(Pursuit):
+    """Pursuit first; then all directions and experts move at once                                       [eq. 19-20]"""
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.most + self.max_iter)
+
+    def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+        """The records of the pursuit, then one for each iteration."""
+        clock = Stopwatch()
+        rough = Pursuit(**{**vars(self), "tol": max(self.tol, ROUGH)})  # the rest is done by all of them together
+        for record in rough.steps(params, rng, restart):
+            begun = record
+            if not record.final:
+                yield record
+        if not begun.params.experts:
+            yield begun
+            return
+        stop = Stop.ITERATIONS_RAN_OUT
+        record = begun._replace(final=False, stop=None)
+        for progress in self._relaxed(begun.params):
+            yield record
+            learned = params._replace(directions=progress.point.W @ self.data.turn, experts=progress.experts)
+            number = record.step.number + 1
+            n_iter = (record.n_iter or 0) + 1
+            value = begun.free_energy + progress.gained
+            record = Record(Step(number), learned, value, self.data.total, clock(), restart, n_iter=n_iter)
+            if progress.converged:
+                stop = begun.stop if begun.stop is Stop.NO_MORE_EXPERTS else Stop.CONVERGED
+        yield record._replace(final=True, stop=stop)
+
+    def _relaxed(self, params: ProductParams) -> Iterator:
+        everything = slice(0, len(params.experts))
+        W = params.directions @ self.data.turn.T
+        yield from descend(Loss(self.data, self.white), W, params.experts, everything, self.max_iter, self.tol)

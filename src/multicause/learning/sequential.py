@@ -1,0 +1,237 @@
+"""Projection pursuit: one expert after the other, each in the direction that is told best from a Gaussian one."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from multicause.learning.annealing import Plan, Step
+from multicause.learning.records import Record, Stopwatch
+from multicause.learning.stopping import Stop
+from multicause.learning.white_data import WhiteData
+from multicause.models.experts import Expert
+from multicause.models.product_of_experts import ProductParams, Whitening
+from multicause.models.student_t_fit import LOG_2PI
+
+ROUGH = 1e-3  # nats: once a step gains less, the expert's shape is fitted along with the direction
+SUFFICIENT = 1e-4  # share of the gain promised by the slope that a step must keep
+MOST_HALVINGS = 30
+PATIENCE = 3  # further searches before it is said that no expert helps
+SURE = 1.5  # standard errors: with 2, hundreds of held-out points cannot show what a Laplace source gains
+
+
+def enough_points(n_dimensions: int) -> int:
+    """Data points that tell the directions of so many dimensions apart, more or less."""
+    return max(10_000, 25 * n_dimensions)
+
+
+class Found(NamedTuple):
+    """A local minimum of the projection index."""
+
+    direction: np.ndarray  # unit vector in the coordinates not found yet
+    expert: Expert
+    q: float  # the projection index
+    n_iter: int
+    converged: bool
+
+
+class Placed(NamedTuple):
+    """A model with one expert more."""
+
+    params: ProductParams
+    gain: float  # of the mean log-likelihood
+    n_iter: int
+    converged: bool
+
+
+class _Point(NamedTuple):
+    """Where the search stands: a unit vector, its projections, the expert, and the projection index."""
+
+    w: np.ndarray
+    z: np.ndarray
+    expert: Expert
+    q: float
+
+
+def projection_index(expert: Expert, z: np.ndarray, weights: np.ndarray) -> float:
+    """Q = <E(z) - z^2 / 2> + log Z - log(2 pi) / 2                                                     [eq. 26]"""
+    return float(weights @ (expert.energy(z) - 0.5 * z * z)) + expert.log_normaliser() - 0.5 * LOG_2PI
+
+
+def pursue(
+    data: WhiteData, expert: Expert, start: np.ndarray, max_iter: int, tol: float, adapting: bool = False
+) -> Found:
+    """Minimise Q over unit vectors and the expert's parameters, from `start`                           [eq. 27-29]
+
+    Each iteration minimises along a great circle, by a Newton step with the curvature along that circle: on white data
+    whose directions are alike in curvature it is FastICA's step, and like it converges in a few iterations. The step
+    is shortened until Q falls, which keeps it from the maxima of Q; conjugate directions speed up the search where
+    curvatures differ. The search starts with the expert as given, which says what to look for, and fits its shape as
+    soon as the direction is roughly found, or from the beginning if `adapting`.
+    """
+    w = start / np.linalg.norm(start)
+    z = data.project(w)
+    here = _Point(w, z, expert, projection_index(expert, z, data.weights))
+    heading, last_tangent = None, None
+    for iteration in range(1, max_iter + 1):
+        terms = here.expert.terms(here.z)
+        gradient = data.pull(terms.derivative - here.z)
+        radial = float(here.w @ gradient)
+        tangent = gradient - radial * here.w
+        heading = _conjugate(tangent, last_tangent, heading)
+        length = float(np.linalg.norm(heading))
+        if length < 1e-14:  # a stationary point; nothing but the expert can move
+            fitted = _refit(here, data, 50)
+            return Found(fitted.w, fitted.expert, fitted.q, iteration, True)
+        u = heading / length
+        p = data.project(u)
+        curvature = float(data.weights @ ((terms.second_derivative - 1.0) * p * p)) - radial
+        slope = float(tangent @ u)
+        moved, angle = _along_circle(here, u, p, slope, float(np.arctan2(-slope, abs(curvature))), data.weights)
+        heading, last_tangent = length * (np.cos(angle) * u - np.sin(angle) * here.w), tangent
+        after = _refit(moved, data, 1) if adapting else moved
+        gain = here.q - after.q
+        here = after
+        if gain < (tol if adapting else max(ROUGH, tol)):
+            if adapting:
+                fitted = _refit(here, data, 50)
+                if here.q - fitted.q < tol:
+                    return Found(fitted.w, fitted.expert, fitted.q, iteration, True)
+                here = fitted
+            else:
+                here, adapting, heading, last_tangent = _refit(here, data, 10), True, None, None
+    return Found(here.w, here.expert, here.q, max_iter, False)
+
+
+def _conjugate(tangent: np.ndarray, last: np.ndarray | None, heading: np.ndarray | None) -> np.ndarray:
+    """The direction of steepest descent, bent towards the last one (Polak and Ribiere), as long as it descends."""
+    if last is None or heading is None:
+        return -tangent
+    bend = max(0.0, float(tangent @ (tangent - last)) / max(float(last @ last), 1e-300))
+    bent = -tangent + bend * heading
+    return bent if float(bent @ tangent) < -0.1 * float(tangent @ tangent) else -tangent
+
+
+def _along_circle(
+    here: _Point, u: np.ndarray, p: np.ndarray, slope: float, angle: float, weights: np.ndarray
+) -> tuple[_Point, float]:
+    """The point at `angle` on the circle through w and u, or nearer where Q does not fall; projections are linear."""
+    for _ in range(MOST_HALVINGS):
+        z = np.cos(angle) * here.z + np.sin(angle) * p
+        index = projection_index(here.expert, z, weights)
+        if index <= here.q + SUFFICIENT * angle * slope:
+            w = np.cos(angle) * here.w + np.sin(angle) * u
+            return _Point(w / np.linalg.norm(w), z, here.expert, index), angle
+        angle *= 0.4
+    return here, 0.0
+
+
+def _refit(here: _Point, data: WhiteData, n_steps: int) -> _Point:
+    """The same direction with a fitted expert, unless that is worse."""
+    expert = here.expert.fit(here.z, data.weights, n_steps)
+    q = projection_index(expert, here.z, data.weights)
+    return here._replace(expert=expert, q=q) if q < here.q else here
+
+
+@dataclass(frozen=True)
+class Pursuit:
+    """Experts one after the other, in orthogonal directions, until there are enough or none helps any more.
+
+    With `held_out` data the index must be negative there, too, by 1.5 standard errors.
+    """
+
+    data: WhiteData
+    whitening: Whitening
+    frame: np.ndarray  # (K, D) in which the first directions are drawn
+    expert: Expert
+    n_components: int | None
+    n_init: int = 1
+    max_iter: int = 200
+    tol: float = 1e-6
+    white: bool = True  # whether <x x^T> is the identity
+    held_out: WhiteData | None = None  # that an expert must prove itself on
+    few: WhiteData | None = None  # some of the data, in which searches begin
+
+    @property
+    def most(self) -> int:
+        return self.data.n_dimensions if self.n_components is None else self.n_components
+
+    @property
+    def plan(self) -> Plan:
+        return Plan(self.most)
+
+    def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+        """One record before the first expert and one after each."""
+        clock = Stopwatch()
+        value, passes = gaussian_log_likelihood(self.data, self.whitening), 0
+        record = Record(Step(0), params, value, self.data.total, clock(), restart, n_iter=0)
+        stop, settled = Stop.EXPERTS_FOUND, True
+        while len(params.experts) < self.most:
+            found, worth_it, spent = self._next(rng)
+            passes += spent
+            if not worth_it:
+                stop = Stop.NO_MORE_EXPERTS
+                break
+            yield record
+            placed = self._place(params, found)
+            params, value, passes = placed.params, value + placed.gain, passes + placed.n_iter
+            settled = settled and placed.converged
+            record = Record(Step(len(params.experts)), params, value, self.data.total, clock(), restart, n_iter=passes)
+        stop = stop if settled else Stop.ITERATIONS_RAN_OUT
+        yield record._replace(n_iter=passes, final=True, stop=stop)
+
+    def _next(self, rng: np.random.Generator) -> tuple[Found, bool, int]:
+        """The next expert, whether it helps, and the iterations spent on searches that were in vain.
+
+        One search may end in a poor minimum of the index: only after some of them none is taken to help any more.
+        """
+        found, spent = self._best_of_starts(rng), 0
+        if self.n_components is not None:
+            return found, True, spent
+        for _ in range(PATIENCE):
+            if self._is_worth_it(found):
+                return found, True, spent
+            spent += found.n_iter
+            found = self._best_of_starts(rng)
+        return found, self._is_worth_it(found), spent + found.n_iter
+
+    def _place(self, params: ProductParams, found: Found) -> Placed:
+        """The direction becomes one of the coordinates; the likelihood rises by -Q."""
+        directions = np.vstack([params.directions, self._accept(found.direction)])
+        params = params._replace(directions=directions, experts=(*params.experts, found.expert))
+        return Placed(params, -found.q, found.n_iter, found.converged)
+
+    def _accept(self, direction: np.ndarray) -> np.ndarray:
+        if self.few is not None:
+            self.few.accept(direction)
+        return self.data.accept(direction)
+
+    def _best_of_starts(self, rng: np.random.Generator) -> Found:
+        starts = [self.frame @ rng.standard_normal(self.frame.shape[1]) for _ in range(self.n_init)]
+        return min((self._pursued(self.data.remaining(start)) for start in starts), key=lambda found: found.q)
+
+    def _pursued(self, start: np.ndarray) -> Found:
+        """Few of many data points show the way, all of them the place."""
+        if self.few is None:
+            return pursue(self.data, self.expert, start, self.max_iter, self.tol)
+        rough = pursue(self.few, self.expert, start, self.max_iter, max(self.tol, 0.1 * ROUGH))
+        found = pursue(self.data, rough.expert, rough.direction, self.max_iter, self.tol, adapting=True)
+        return found._replace(n_iter=found.n_iter + rough.n_iter)
+
+    def _is_worth_it(self, found: Found) -> bool:
+        if not found.q < 0.0 or self.held_out is None:
+            return found.q < 0.0
+        direction = found.direction @ self.data.turn[self.data.n_found :]
+        z, weights = self.held_out.project(direction), self.held_out.weights
+        index = projection_index(found.expert, z, weights)
+        each = found.expert.energy(z) - 0.5 * z * z
+        error = np.sqrt(float(weights @ (each - weights @ each) ** 2) * float(weights @ weights))
+        return index < -SURE * error
+
+
+def gaussian_log_likelihood(data: WhiteData, whitening: Whitening) -> float:
+    """Mean log p(y) of the model without experts."""
+    squares = [np.einsum("kn,kn->n", block, block) for block in data.blocks]
+    mean_square = float(data.weights @ np.concatenate(squares))
+    return whitening.log_determinant - 0.5 * mean_square - 0.5 * data.n_dimensions * LOG_2PI
