@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from multicause.datasets import data_folder
+from multicause.estimators import MCA
 from multicause.experiments import EXPERIMENTS, Options
 from multicause.experiments.base import REPORTED_SEEDS, error_row, reliability_row
 from multicause.experiments.mca_likelihood import exact_score
@@ -18,6 +19,7 @@ from multicause.experiments.mca_settings import (
     MOST_PRESENTATIONS,
     STABLE,
     MaximalSetting,
+    fit_then_mca,
     learn_until_stable,
     max_bars,
     maximal_estimator,
@@ -226,6 +228,14 @@ def test_the_network_is_stopped_once_each_cause_keeps_a_unit_of_its_own():
     assert STABLE <= network.n_presentations_ < MOST_PRESENTATIONS
     short = maximal_estimator(replace(setting, n_presentations=500), data.components, 1000)
     assert learn_until_stable(short, data, 1000).n_presentations_ == 500
+
+
+def test_of_the_starts_that_go_on_as_mca_the_one_of_largest_free_energy_is_kept():
+    data = max_bars(100, 4, random_state=1001)
+    setting = MaximalSetting("", "R-MCA_NN", n_components=8, n_presentations=300, then_mca=True)
+    first, best = (fit_then_mca(replace(setting, n_init=n_init), data, 1001) for n_init in (1, 4))
+    assert isinstance(best, MCA)
+    assert best.free_energy_[-1] > first.free_energy_[-1] > first.free_energy_[0]
 
 
 def test_the_exact_score_is_that_of_the_definition():

@@ -73,6 +73,9 @@ def test_truncated_is_better_only_if_every_likely_difference_says_so():
     further = comparison_rows("x", {TRUNCATED: [0.1], "wider": [0.3], FACTORED: [0.2]})
     assert [row.setting for row in further] == ["x", "x", "x, wider", "x, wider"]
     assert [row.met for row in further] == [None, True, None, False]
+    another = comparison_rows("x", {TRUNCATED: [0.1], FACTORED: [0.2], f"{FACTORED}, other noise": [0.1]})
+    assert [row.setting for row in another] == ["x", "x", "x, factored, other noise"]
+    assert another[-1].met is None
     assert trial_details({TRUNCATED: [0.1, 0.2]})["trials"] == 2
 
 

@@ -69,7 +69,7 @@ def load_grass(
     ----------
     corner : {"lower left", "lower right", "upper left", "upper right"}, default="lower left"
         Where to cut. The papers take the lower left corner of their picture; in this one daisies bloom there, while
-        the upper left shows blades of grass, with few bright pixels as the papers describe.
+        the upper right shows blades of grass, about as bright on average as the papers describe.
     scale : float, default=10.0
         Largest value of the result.
 

@@ -87,6 +87,17 @@ TABLES = {
         Published(
             replace(
                 _MCA,
+                title="noisy, N=2000, T=10, parameter noise 1.2 (ours)",
+                n_samples=2000,
+                temperature=10.0,
+                parameter_noise=1.2,
+                n_trials=100,
+            ),
+            1.0,
+        ),
+        Published(
+            replace(
+                _MCA,
                 title="noisy, the same, best of 5 (ours)",
                 temperature=10.0,
                 parameter_noise=1.2,

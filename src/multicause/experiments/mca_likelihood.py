@@ -8,13 +8,20 @@ import numpy as np
 from multicause.datasets import Bars
 from multicause.estimators import MCA
 from multicause.experiments.base import Options, Result, Row, run_trials
-from multicause.experiments.mca_settings import MaximalSetting, fit_setting, noisy_bars
+from multicause.experiments.mca_settings import MaximalSetting, fit_setting, go_on_as_mca, noisy_bars
 from multicause.learning import Annealing
 from multicause.metrics import bootstrap_interval
 from multicause.models.maximal_causes import SMALLEST_FIELD
 
 EXACT = "MCA_ex"
-PUBLISHED = {EXACT: "slightly above", "MCA3": "just below", "R-MCA2": "just below", "R-MCA_NN": "somewhat below"}
+OURS = "R-MCA2, then MCA_ex (ours)"
+PUBLISHED = {
+    EXACT: "slightly above",
+    "MCA3": "just below",
+    "R-MCA2": "just below",
+    "R-MCA_NN": "somewhat below",
+    OURS: "slightly above",
+}
 N_STARTS = 5
 DATA_SEED = 0  # all fits learn from the same patterns, as in the paper
 
@@ -55,6 +62,9 @@ def exact_score(X: np.ndarray, components: np.ndarray, activation: np.ndarray) -
 
 
 def _fit(title: str, bars: Bars, seed: int, quick: bool):
+    if title == OURS:
+        exact: dict[str, Any] = {"n_candidates": None, "max_iter": 10 if quick else 50, "tol": 1e-4}
+        return go_on_as_mca(_fit("R-MCA2", bars, seed, quick), bars, seed, **exact)
     if title != EXACT:
         shorter: dict[str, Any] = {"max_iter": 20, "n_presentations": 1000} if quick else {}
         return fit_setting(MaximalSetting(title, title, noisy_bars, **shorter), bars, seed)  # type: ignore[arg-type]
@@ -75,7 +85,7 @@ def _row(title: str, published: str, trials: list[LikelihoodTrial]) -> Row:
     """Gain over the generating parameters; the paper puts a sign to it, but no figure except for the exact fit."""
     gains = [trial.learned - trial.generating for trial in trials]
     interval = bootstrap_interval(gains)
-    met = bool(interval[1] >= 0.0) if title == EXACT else None
+    met = bool(interval[1] >= 0.0) if title in (EXACT, OURS) else None
     return Row(title, "log-likelihood per point, less the generating", published, float(np.mean(gains)), interval, met)
 
 

@@ -68,11 +68,16 @@ _DENSE = partial(max_bars, 1000, 8, probability=4 / 16)
 _SPOKEN = partial(acoustic_mixtures, 500, 6)
 
 
+_WARM: dict[str, Any] = {"initial_temperature": 12.0, "parameter_noise": 0.5, "max_iter": 100}
+_SHORT_ONLINE: dict[str, Any] = {"n_presentations": 20_000, "then_mca": True}
+
+
 def _short_bars() -> list[Published]:
     """R-MCA_NN at its usual temperature finds no single causes here (§6.7)."""
     mca3, rmca2, network = _three("H=24", (1.0, 1.0, 1.0), data=_SHORT, n_components=24)
     cold = replace(network.setting, title="R-MCA_NN, H=24, T=3", initial_temperature=3.0)
-    return [mca3, rmca2, network._replace(setting=cold)]
+    ours = _ours("H=24, then MCA", 1, "R-MCA2", data=_SHORT, n_components=24, then_mca=True)
+    return [mca3, rmca2, network._replace(setting=cold), ours]
 
 
 def _sounds() -> list[Published]:
@@ -101,6 +106,7 @@ TABLES = {
         *_three("H=20", (0.92, 0.96, 1.0), data=_THREE, n_components=20, activation=0.2),
         _ours("H=20, online first", 1, data=_THREE, n_components=20, init="online"),
         _ours("H=20, best of 5", 5, "R-MCA2", data=_THREE, n_components=20, activation=0.2),
+        _ours("H=20, then MCA", 1, "R-MCA2", data=_THREE, n_components=20, activation=0.2, then_mca=True),
     ],
     "mca-unequal": [
         *_three("g=0.5", (1.0, None, None), data=_unequal(0.5), n_components=20),
@@ -109,19 +115,23 @@ TABLES = {
         _ours("g=0.6, online first", 1, data=_unequal(0.6), n_components=20, init="online"),
         _ours("g=0.6, best of 5", 5, "R-MCA2", data=_unequal(0.6), n_components=20),
         _ours("g=0.7, best of 5", 5, "R-MCA_NN", data=_unequal(0.7), n_components=20),
+        _ours("g=0.7, then MCA, best of 5", 5, "R-MCA_NN", data=_unequal(0.7), n_components=20, **_SHORT_ONLINE),
     ],
     "mca-widths": [
         *_three("H=12", (0.84, 1.0, 1.0), data=_WIDE, n_components=12),
         _ours("H=12, online first", 1, data=_WIDE, n_components=12, init="online"),
         _ours("H=12, best of 5", data=_WIDE, n_components=12),
     ],
-    "mca-overlap-16": _three("H=32", (1.0, 1.0, 0.96), (16.0, 16.0, 15.96), data=_OVERLAPPING, n_components=32),
+    "mca-overlap-16": [
+        *_three("H=32", (1.0, 1.0, 0.96), (16.0, 16.0, 15.96), data=_OVERLAPPING, n_components=32),
+        _ours("H=32, online first", 1, data=_OVERLAPPING, n_components=32, init="online"),
+    ],
     "mca-overcomplete": _short_bars(),
     "mca-violations": [
         *_three("noisy", (0.69, None, None), data=partial(noisy_bars, min_active=2), n_trials=100),
         *_three("noiseless", (0.37, None, None), data=partial(max_bars, min_active=2), n_trials=100),
-        _ours("noisy, best of 10", 10, "MCA", data=partial(noisy_bars, min_active=2), max_iter=100, n_trials=100),
-        _ours("noiseless, best of 10", 10, "MCA", data=partial(max_bars, min_active=2), max_iter=100, n_trials=100),
+        _ours("noisy, best of 4", 4, "MCA", data=partial(noisy_bars, min_active=2), n_trials=100, **_WARM),
+        _ours("noiseless, best of 4", 4, "MCA", data=partial(max_bars, min_active=2), n_trials=100, **_WARM),
     ],
     "mca-dense": [
         *_three("H=32", (0.80, 0.76, 1.0), data=_DENSE, n_components=32),

@@ -2,9 +2,9 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -17,7 +17,16 @@ from multicause.metrics import Recovery, found_causes
 Algorithm = Literal["MCA3", "R-MCA2", "R-MCA_NN", "MCA"]  # the last by Expectation Truncation, as a setting of our own
 Data = Bars | AcousticMixtures
 Estimator = MCA | MCA3 | RestrictedMCA
+Fitted = TypeVar("Fitted", bound=Estimator)
 STABLE = 4000  # pattern presentations with a unit for each cause, after which R-MCA_NN stops
+SMALLEST_START = 1e-3  # of the fields and activations that MCA goes on from: at zero they would stay
+ACTIVATION_RANGE = (0.01, 0.9)
+POLISH: dict[str, Any] = {
+    "n_candidates": 8,
+    "max_active": 5,
+    "max_iter": 30,
+    "tol": 1e-4,
+}  # of MCA after another algorithm
 BETWEEN_LOOKS = 50  # pattern presentations from one look at the units to the next
 MOST_PRESENTATIONS = 200_000  # where they do not become stable; the paper gives no limit
 INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init; R-MCA scales its fields to their sum C
@@ -37,7 +46,9 @@ class MaximalSetting:
     activation: float | None = None  # pi that R-MCA assumes; None: two causes on average
     initial_temperature: float | None = None  # None: 0.4 D + 1 for MCA3, 0.7 D + 1 for R-MCA2, 16 for R-MCA_NN, 5
     rest: float = 2.5e-3  # threshold on the change of the fields below which it cools
+    parameter_noise: float = 0.0  # of MCA
     init: Literal["random", "online"] = "random"  # of MCA3
+    then_mca: bool = False  # go on with MCA, of more causes at once, whose free energy also judges between starts
     n_init: int = 1
     n_trials: int = 25
     shape: tuple[int, int] | None = None  # of a field as an image; None: a square
@@ -64,7 +75,7 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
     common: dict[str, Any] = {"max_iter": setting.max_iter, "n_init": setting.n_init, "random_state": seed, "n_jobs": 1}
     n_features = causes.shape[1]
     if setting.algorithm == "MCA":
-        annealing = Annealing(setting.initial_temperature or 5.0, 1.05)
+        annealing = Annealing(setting.initial_temperature or 5.0, 1.05, parameter_noise=setting.parameter_noise)
         common |= {"activation_init": 1.0 / setting.n_components, "annealing": annealing, "noise": "poisson"}
         return MCA(setting.n_components, n_candidates=6, max_active=4, **common)
     if setting.algorithm == "MCA3":
@@ -91,10 +102,42 @@ def _initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray
 
 
 def fit_setting(setting: MaximalSetting, data: Data, seed: int) -> Estimator:
+    return _quietly(maximal_estimator(setting, data.components, seed), data)
+
+
+def _quietly(estimator: Fitted, data: Data) -> Fitted:
     """The fit; whether it came to rest is told by `stop_`, not by a warning in each trial."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return maximal_estimator(setting, data.components, seed).fit(data.X)
+        return estimator.fit(data.X)
+
+
+def fit_then_mca(setting: MaximalSetting, data: Data, seed: int) -> MCA:
+    """Each start goes on as MCA, at temperature 1: the best fit by the free energy of at most five causes.
+
+    Two or three causes explain dense data badly, so that R-MCA and MCA3 leave bars out or merge them there; and their
+    own free energies do not tell the starts apart.
+    """
+    fits = []
+    for start in range(setting.n_init):
+        drawn = int(np.random.SeedSequence([seed, start]).generate_state(1)[0])
+        first = fit_setting(replace(setting, n_init=1), data, drawn)
+        fits.append(go_on_as_mca(first, data, drawn, **POLISH))
+    return max(fits, key=lambda fit: fit.free_energy_[-1])
+
+
+def go_on_as_mca(first: Estimator, data: Data, seed: int, **settings: Any) -> MCA:
+    """MCA from the fields and activations of another fit."""
+    mca = MCA(
+        len(first.components_),
+        noise="poisson",
+        components_init=np.maximum(first.components_, SMALLEST_START),
+        activation_init=np.clip(first.activation_, *ACTIVATION_RANGE),
+        random_state=seed,
+        n_jobs=1,
+        **settings,
+    )
+    return _quietly(mca, data)
 
 
 def recover(estimator: Estimator, causes: np.ndarray) -> Recovery:
@@ -122,7 +165,9 @@ def learn_until_stable(network: RestrictedMCA, data: Data, seed: int) -> Restric
 
 def maximal_trial(setting: MaximalSetting, seed: int) -> MaximalTrial:
     data = setting.data(random_state=seed)
-    if setting.algorithm == "R-MCA_NN" and setting.n_init == 1:
+    if setting.then_mca:
+        estimator: Estimator = fit_then_mca(setting, data, seed)
+    elif setting.algorithm == "R-MCA_NN" and setting.n_init == 1:
         estimator = learn_until_stable(maximal_estimator(setting, data.components, seed), data, seed)
     else:
         estimator = fit_setting(setting, data, seed)
