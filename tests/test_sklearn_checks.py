@@ -13,7 +13,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, UPoE
 from multicause.datasets import make_bars
-from multicause.models.experts import HyperbolicSecant
 
 ESTIMATORS = [
     LinCA(),
@@ -27,8 +26,9 @@ ESTIMATORS = [
     GSC(noise="full", slab="full"),
     GSC(posterior="factored", noise="diagonal"),
     UPoE(),
-    UPoE(algorithm="parallel", expert=HyperbolicSecant()),
-    UPoE(n_components=1, algorithm="sequential", expert=HyperbolicSecant()),
+    UPoE(algorithm="parallel"),
+    UPoE(algorithm="sequential"),
+    UPoE(expert="student-t-mixture"),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",
