@@ -24,7 +24,6 @@ from multicause import (
     UPoE,
 )
 from multicause.datasets import make_bars
-from multicause.models.experts import HyperbolicSecant
 
 from cases import Bare
 
@@ -44,8 +43,9 @@ ESTIMATORS = [
     TruncatedGaussianMixture(3, covariance_type="diag", n_candidates=1),
     NonlinearGSC(),
     UPoE(),
-    UPoE(algorithm="parallel", expert=HyperbolicSecant()),
-    UPoE(n_components=1, algorithm="sequential", expert=HyperbolicSecant()),
+    UPoE(algorithm="parallel"),
+    UPoE(algorithm="sequential"),
+    UPoE(expert="student-t-mixture"),
 ]
 LEFT_OUT = [
     "check_dataframe_column_names_consistency",

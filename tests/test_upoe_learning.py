@@ -43,6 +43,18 @@ def test_data_of_nearly_equal_columns_are_made_white_in_a_second_round():
     assert_allclose(whitening.forward @ whitening.backward, np.eye(4), atol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:UPoE. X varies")
+def test_points_that_are_no_more_than_the_dimensions_are_told_from_others():
+    rng = np.random.default_rng(0)
+    few = np.repeat(rng.normal(size=(5, 4)), [1, 3, 2, 4, 1], axis=0)
+    for X, simplex in ((few, True), (np.vstack([few, rng.normal(size=(1, 4))]), False), (few[:, :3], False)):
+        data = make_white(InProcess(), split(X, 4, 256), None, "UPoE")[0]
+        assert data.is_simplex() is simplex
+    for algorithm in ("parallel", "sequential"):  # which have nothing to add to pursuit there
+        fit, pursuit = (UPoE(algorithm=a, random_state=0).fit(few) for a in (algorithm, "pursuit"))
+        np.testing.assert_array_equal(fit.components_, pursuit.components_)
+
+
 def test_one_poor_minimum_does_not_end_the_search():
     data = white_data()
     found = pursue(data, StudentT(), np.ones(4), 200, 1e-6)

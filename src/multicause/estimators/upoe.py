@@ -397,7 +397,7 @@ class UPoE(CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMix
             indices = data.mean_over_points(lambda points: projection_indices(turned, params.experts, points))
         self._keep(params, indices, X.dtype)
         self.free_energy_, self.stop_, self.n_iter_ = outcome.free_energy, outcome.stop, max(last[-1].n_iter or 0, 1)
-        self.n_samples_seen_ = float(weights.sum())
+        self.n_samples_seen_ = data.total
         return outcome
 
     def _white(self, executor: InProcess, chunks, n_features: int) -> tuple[WhiteData, Whitening, np.ndarray]:

@@ -19,6 +19,8 @@ class OneByOne(Pursuit):
 
     def _place(self, params: ProductParams, found: Found) -> Placed:
         data, j = self.data, len(params.experts)
+        if data.is_simplex():
+            return super()._place(params, found)
         w = np.zeros(data.n_dimensions)
         w[data.n_found :] = found.direction
         W, experts = np.vstack([params.directions @ data.turn.T, w]), (*params.experts, found.expert)
@@ -44,6 +46,9 @@ class Together(Pursuit):
 
     def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """The records of the pursuit, then one for each iteration."""
+        if self.data.is_simplex():
+            yield from super().steps(params, rng, restart)
+            return
         clock = Stopwatch()
         rough = Pursuit(**{**vars(self), "tol": max(self.tol, ROUGH)})  # the rest is done by all of them together
         for record in rough.steps(params, rng, restart):

@@ -147,6 +147,17 @@ class WhiteData:
             return None
         return WhiteData(blocks, weights / weights.sum(), self.executor, self.turn.copy(), self.total, self.n_found)
 
+    def is_simplex(self) -> bool:
+        """Whether the distinct data points are no more than the dimensions and one.
+
+        White points of that kind are the corners of a simplex, x^T x' = -1 for any two: each is told from all others by
+        one direction, and nothing can be learned from how directions go together.
+        """
+        first = self.blocks[0][:, int(np.argmax(self.weights[: self.blocks[0].shape[1]] > 0.0))]
+        products = np.concatenate([first @ block for block in self.blocks])[self.weights > 0.0] + 1.0
+        scale = float(first @ first) + 1.0
+        return bool(np.all(np.minimum(np.abs(products), np.abs(products - scale)) < 1e-6 * scale))
+
     def second_moment(self) -> np.ndarray:
         """<x x^T> in the present coordinates, (K, K)."""
         pairs = list(zip(self.blocks, self.split(self.weights), strict=True))
