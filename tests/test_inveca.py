@@ -91,9 +91,7 @@ def test_the_scan_is_a_correlation_with_every_place():
         i, j = model.corners(x)
         patch = Y.reshape(-1, 4, 4, 2)[:, i : i + 2, j : j + 2]
         gain = (patch - params.background) ** 2 - (patch - params.components[h]) ** 2
-        constant = (share[h] * 0.0 + share[h] * (gain - 2 * patch * (params.components[h] - params.background))).sum(
-            axis=(1, 2, 3)
-        )
+        constant = (share[h] * (gain - 2 * patch * (params.components[h] - params.background))).sum(axis=(1, 2, 3))
         assert_allclose(scores[:, h, x], (share[h] * gain).sum(axis=(1, 2, 3)), atol=1e-9)
         assert_allclose(constant, constant[0])
 

@@ -349,8 +349,8 @@ class ComponentEstimator(
         posterior = self._posterior(n_components, False)
         chunks = split(X, n_components, self.chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:
-            learned = {"affinity": self.affinity_} if hasattr(self, "affinity_") else {}
-            prepared = posterior.prepare(self._fitted_model(), self._params(), **learned)
+            affinity = getattr(self, "affinity_", None)
+            prepared = posterior.prepare(self._fitted_model(), self._params(), affinity=affinity)
             yield from zip(chunks, executor.map(getattr(prepared, question), chunks), strict=True)
 
 

@@ -12,6 +12,7 @@ from multicause.estimators.initial_values import (
     check_components,
     check_covariance,
     check_slab_mean,
+    given_slab,
 )
 from multicause.estimators.truncation import Truncation
 from multicause.learning import Outcome, Stop
@@ -277,14 +278,7 @@ default=None
         return FactoredPosterior()
 
     def _given(self, shape: tuple[int, int]) -> dict:
-        given = super()._given(shape)
-        if self.slab_mean_init is not None:
-            given["slab_mean"] = check_slab_mean(self.slab_mean_init, shape[0], "slab_mean_init")
-        if self.slab_covariance_init is not None:
-            given["slab_covariance"] = check_covariance(
-                self.slab_covariance_init, shape[0], self.slab, "slab_covariance_init"
-            )
-        return given
+        return {**super()._given(shape), **given_slab(self, shape[0], self.slab)}
 
     def _check_noise(self, noise_variance, n_features: int, name: str):
         return check_covariance(noise_variance, n_features, self.noise, name)

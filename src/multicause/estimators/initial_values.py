@@ -72,3 +72,14 @@ def check_covariance(covariance, size: int, kind: str, name: str):
     if not np.allclose(full, full.T) or np.linalg.eigvalsh(full)[0] <= 0.0:
         raise ValueError(f"'{name}' must be symmetric and positive definite.")
     return full
+
+
+def given_slab(estimator, n_components: int, kind: str) -> dict:
+    """The slab's initial values that the user gave, checked."""
+    given: dict = {}
+    if estimator.slab_mean_init is not None:
+        given["slab_mean"] = check_slab_mean(estimator.slab_mean_init, n_components, "slab_mean_init")
+    if estimator.slab_covariance_init is not None:
+        covariance = estimator.slab_covariance_init
+        given["slab_covariance"] = check_covariance(covariance, n_components, kind, "slab_covariance_init")
+    return given

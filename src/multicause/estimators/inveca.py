@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from multicause._compat import Interval
 from multicause.estimators.component_estimator import ComponentEstimator
 from multicause.learning import EM
+from multicause.learning.object_seeding import start_objects
 from multicause.models.translated_occlusion import OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
 
@@ -271,8 +272,6 @@ class InvECA(ComponentEstimator):
         return posterior
 
     def _initial(self, em: EM, rng: np.random.Generator) -> OcclusionParams:
-        from multicause.learning.object_seeding import start_objects
-
         return start_objects(em, rng)
 
     def _warm(self, em: EM) -> OcclusionParams:

@@ -11,6 +11,7 @@ from multicause.estimators.initial_values import (
     check_covariance,
     check_noise_variance,
     check_slab_mean,
+    given_slab,
     refuse_negative,
 )
 from multicause.estimators.truncation import Truncation
@@ -270,14 +271,7 @@ class NonlinearGSC(FieldEstimator):
         return GibbsPosterior(one.n_candidates, self.n_sweeps, self.n_burn_in, selection=selection)
 
     def _given(self, shape: tuple[int, int]) -> dict:
-        given = super()._given(shape)
-        if self.slab_mean_init is not None:
-            given["slab_mean"] = check_slab_mean(self.slab_mean_init, shape[0], "slab_mean_init")
-        if self.slab_covariance_init is not None:
-            given["slab_covariance"] = check_covariance(
-                self.slab_covariance_init, shape[0], "diagonal", "slab_covariance_init"
-            )
-        return given
+        return {**super()._given(shape), **given_slab(self, shape[0], "diagonal")}
 
     def _check_components(self, components, shape, name="components_init"):
         components = super()._check_components(components, shape, name)

@@ -65,7 +65,7 @@ class EM:
             number = step.number + 1
             step = _advance(schedule, field_change(before, params))
         last = Step(number)
-        total = self._free_energies(self._prepare(params, 1.0, affinity)) @ self._weights()
+        total = self._free_energies(self.posterior.prepare(self.model, params, 1.0, affinity)) @ self._weights()
         free_energy = total / self.moments.weight
         yield Record(last, params, free_energy, self.moments.weight, clock(), restart, final=True, affinity=affinity)
 
@@ -76,14 +76,9 @@ class EM:
             return None
         return selection.begin(self.executor, self.chunks, self.moments, n_targets, seed=int(rng.integers(2**63)))
 
-    def _prepare(self, params: Any, beta: float, affinity: Candidates | None) -> PreparedPosterior:
-        if affinity is None:
-            return self.posterior.prepare(self.model, params, beta)
-        return self.posterior.prepare(self.model, params, beta, affinity)
-
     def _e_step(self, params: Any, step: Step, selecting: Candidates | None) -> EStep:
         """Free energy of all points, and the statistics of those that teach."""
-        prepared = self._prepare(params, step.beta, selecting)
+        prepared = self.posterior.prepare(self.model, params, step.beta, selecting)
         if step.classification == 0.0:
             return self.executor.map_reduce(prepared.statistics, self.chunks, combine)
         free_energies = self._free_energies(prepared)

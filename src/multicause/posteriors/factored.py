@@ -32,7 +32,9 @@ class FactoredPosterior:
     most_sweeps: int = 200
     tol: float = 1e-6
 
-    def prepare(self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0) -> "PreparedFactored":
+    def prepare(
+        self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0, affinity: None = None
+    ) -> "PreparedFactored":
         """Everything that all chunks of one iteration share."""
         return PreparedFactored(self, model, params)
 

@@ -18,7 +18,8 @@ from multicause.models.translated_occlusion import (
     empty_statistics,
 )
 from multicause.posteriors.truncated import EStep
-from multicause.selection.gp_select import NEGLIGIBLE, GPSelect, GPSelection
+from multicause.selection.gp_select import NEGLIGIBLE, GPSelect
+from multicause.selection.hand_derived import top_candidates
 
 
 class Places(NamedTuple):
@@ -159,20 +160,18 @@ class PreparedPlaced:
         """The best placements of each component, and the components with the best of these."""
         n, H, P = len(images), self.model.n_components, self.model.n_placements
         H_, R = self.posterior.n_candidates, self.posterior.n_placements
-        learning = isinstance(self.affinity, GPSelection)
-        table = self.affinity.scores(chunk) if learning else None
-        if table is None:  # nothing learned yet, or nothing to be learned
-            table = self.scan(images) if self.affinity is None or learning else self.affinity(chunk.rows())
-        table = table.reshape(n, H, P)
+        learned = None if self.affinity is None else self.affinity.scores(chunk)
+        table = (self.scan(images) if learned is None else learned).reshape(n, H, P)
         best = np.argpartition(-table, R - 1, axis=2)[:, :, :R] if R < P else np.tile(np.arange(P), (n, H, 1))
         scores = np.take_along_axis(table, best, axis=2)
         best = np.take_along_axis(best, np.argsort(-scores, axis=2, kind="stable"), axis=2)
         if H_ == H:
             return Places(np.tile(np.arange(H), (n, 1)), best)
-        pick = numba_cpu.load("gp_select").pick
-        components = (
-            self.affinity.choose(scores.max(axis=2), chunk, H_) if learning else pick(scores.max(axis=2), H_, 0, 0, 0)
-        )
+        of_components = scores.max(axis=2)
+        if self.affinity is None:
+            components = top_candidates(of_components, H_)
+        else:
+            components = self.affinity.choose(of_components, chunk, H_)
         components = components.astype(np.int64)
         return Places(components, np.take_along_axis(best, components[:, :, None], axis=1))
 

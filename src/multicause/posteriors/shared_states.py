@@ -38,7 +38,9 @@ class SharedStates:
 
     max_active: int
 
-    def prepare(self, model: SharedStatesModel, params: Any, beta: float = 1.0) -> "PreparedSharedStates":
+    def prepare(
+        self, model: SharedStatesModel, params: Any, beta: float = 1.0, affinity: None = None
+    ) -> "PreparedSharedStates":
         """Everything that all chunks of one iteration share."""
         return PreparedSharedStates(model, params, beta, model.states(), model.tabulate(params))
 

@@ -149,7 +149,14 @@ class Affinity:
 
     def candidates(self, chunk: Chunk, n_candidates: int) -> np.ndarray:
         """The most likely causes of each row, none of them at random."""
-        return numba_cpu.load("gp_select").pick(self(chunk.rows()), n_candidates, 0, 0, 0)
+        return self.choose(self.scores(chunk), chunk, n_candidates)
+
+    def scores(self, chunk: Chunk) -> np.ndarray:
+        return self(chunk.rows())
+
+    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """The columns of each row's largest scores, (n, n_candidates)."""
+        return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
 
 
 class GPSelection:
@@ -181,7 +188,6 @@ class GPSelection:
             )
         self.kernel = selection.first_kernel(X.shape[1], moments)
         self._rows = rows
-        self._pivots = np.empty((0, X.shape[1]))
         self._kernels = numba_cpu.load("gp_select")
         self.affinity: Affinity | None = None
 
@@ -214,10 +220,10 @@ class GPSelection:
 
     def learn(self, iteration: int) -> Affinity:
         """Take in the posterior means that the E-step left, and now and then the kernel's parameters."""
-        if iteration > 0 and iteration % self.selection.update_every == 0:
+        due = iteration > 0 and iteration % self.selection.update_every == 0
+        if due:
             self._fit_kernel()
-            self._pivots = self._pivots[:0]
-        if not len(self._pivots):
+        if due or self.affinity is None:
             self._place_pivots()
         targets = self.executor.map_reduce(self._project, self.chunks, np.add)
         self._coefficients = linalg.cho_solve(self._normal, targets.T)  # (Q, H)
@@ -246,17 +252,17 @@ class GPSelection:
         gram = self.executor.map_reduce(self._make_features, self.chunks, np.add)
         noise = noise_variance(self.kernel, self.mean)
         self._normal = linalg.cho_factor(gram + noise * np.eye(len(gram)), lower=True)
-        self.executor.map_reduce(self._make_leverage, self.chunks, lambda a, b: a + b)
+        for chunk, leverage in zip(self.chunks, self.executor.map(self._leverage, self.chunks), strict=True):
+            chunk.memory["leverage"] = leverage
 
     def _make_features(self, chunk: Chunk) -> np.ndarray:
         phi = features(self.kernel, self._filled(chunk.rows()), self._pivots)
         chunk.memory["features"] = phi = np.ascontiguousarray(phi)
         return (chunk.row_weights()[:, None] * phi).T @ phi
 
-    def _make_leverage(self, chunk: Chunk) -> int:
+    def _leverage(self, chunk: Chunk) -> np.ndarray:
         half = linalg.solve_triangular(self._normal[0], chunk.memory["features"].T, lower=True)
-        chunk.memory["leverage"] = chunk.row_weights() * np.einsum("qn,qn->n", half, half)
-        return 0
+        return chunk.row_weights() * np.einsum("qn,qn->n", half, half)
 
     def _project(self, chunk: Chunk) -> np.ndarray:
         memory = chunk.memory

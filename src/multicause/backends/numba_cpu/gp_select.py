@@ -5,6 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from multicause.backends.numba_cpu.counter_random import mix
 from multicause.backends.numba_cpu.selection import _offer
 
 
@@ -54,14 +55,6 @@ def leave_out(scores, targets, leverage):
             scores[n, targets.causes[i]] -= leverage[n] * targets.values[i]
 
 
-@njit(inline="always")
-def _mixed(x):
-    """The finaliser of splitmix64: each input bit changes half of the output bits."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 @njit(cache=True, nogil=True)
 def pick(scores, n_candidates, n_random, key, first_row):
     """The columns of each row's largest scores, `n_random` of them replaced by others drawn at random, in rising order.
@@ -82,9 +75,9 @@ def pick(scores, n_candidates, n_random, key, first_row):
         taken[:] = False
         for i in range(n_best):
             taken[which[i]] = True
-        row_key = _mixed(np.uint64(key) + _mixed(np.uint64(first_row + n) + np.uint64(0x9E3779B97F4A7C15)))
+        row_key = mix(np.uint64(key) + mix(np.uint64(first_row + n) + np.uint64(0x9E3779B97F4A7C15)))
         for i in range(n_random):
-            drawn = _mixed(row_key + np.uint64(i + 1)) >> np.uint64(11)
+            drawn = mix(row_key + np.uint64(i + 1)) >> np.uint64(11)
             skip = np.int64(np.float64(drawn) * 2.0**-53 * (n_columns - n_best - i))
             for h in range(n_columns):
                 if not taken[h]:
