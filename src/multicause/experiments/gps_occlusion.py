@@ -13,6 +13,7 @@ from multicause.execution import split
 from multicause.experiments.base import Options, Result, Row
 from multicause.posteriors.placed import PlacedPosterior
 from multicause.selection import GPSelect
+from multicause.selection.places import hats
 
 SIZE, H, N_SAMPLES, N_ITERATIONS = 10, 20, 2000, 60
 ALIKE = 0.95  # correlation under the mask
@@ -85,11 +86,11 @@ def match_objects(fit: InvECA, drawn: Scenes) -> Match:
         for h, component in enumerate(fit.components_):
             for s, shift in enumerate(shifts):
                 moved = np.roll(component, shift, axis=(0, 1))[mask]
-                if np.ptp(moved) > 0.0:
+                if np.ptp(moved) > 1e-9:
                     likeness[k, h, s] = np.corrcoef(moved, object_[mask])[0, 1]
     objects, components = linear_sum_assignment(-likeness.max(axis=2))
     best = likeness[objects, components]
-    return Match(components, best.max(axis=1), -shifts[best.argmax(axis=1)])
+    return Match(components, best.max(axis=1), shifts[best.argmax(axis=1)])
 
 
 def location_accuracy(fit: InvECA, drawn: Scenes, match: Match) -> float:
@@ -124,14 +125,13 @@ def scan_table(fit: InvECA, flat: np.ndarray) -> np.ndarray:
 
 def naive_scan(fit: InvECA, image: np.ndarray) -> np.ndarray:
     """The same scores by a loop over components and placements, (H, P)."""
-    model, params = fit._fitted_model(), fit._params()
-    share = (params.masks / (1.0 + params.masks))[..., None] / (2.0 * params.noise_variance)
+    model = fit._fitted_model()
+    functions = model.selection_functions(fit._params())
+    seen = hats(image[..., None], functions.knots)
     table = np.empty((model.n_components, model.n_placements))
     for h, x in product(range(model.n_components), range(model.n_placements)):
         i, j = divmod(x, model.placement_shape[1])
-        patch = image[i : i + SIZE, j : j + SIZE, None]
-        gain = (patch - params.background) ** 2 - (patch - params.components[h]) ** 2
-        table[h, x] = (share[h] * gain).sum()
+        table[h, x] = (functions.values[h] * seen[i : i + SIZE, j : j + SIZE]).sum()
     return table
 
 

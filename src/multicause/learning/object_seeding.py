@@ -1,4 +1,4 @@
-"""Where components of images start: at places of the data where something is to be seen, and each at something else."""
+"""Where components of images start: at places of the data where something is to be seen that is seen elsewhere, too."""
 
 from typing import Any
 
@@ -8,15 +8,16 @@ from numpy.lib.stride_tricks import sliding_window_view
 from multicause.learning.em import EM
 from multicause.models.translated_occlusion import OcclusionParams
 
-_LOOKED_AT = 400  # images
-_FAR = 4  # power of the distance by which the next patch is drawn: high powers take the farthest
+_LOOKED_AT = 4000  # images
+_KEPT = 400  # of these, whose patches are compared with one another
 
 
 def start_objects(em: EM, rng: np.random.Generator) -> OcclusionParams:
     """Patches of the data as components, each where an image differs most from the background.
 
-    Images with less to see are drawn more often, since they show objects one at a time; and patches that no earlier one
-    resembles, wherever it is put, since each object needs one component.
+    Images where one window holds nearly all there is to see are taken, since they show objects one at a time. Of their
+    patches each component gets the one that most others resemble, wherever they lie, and no earlier one does: objects
+    recur, chance arrangements of several do not.
     """
     model: Any = em.model
     X = em.chunks[0].X
@@ -26,37 +27,47 @@ def start_objects(em: EM, rng: np.random.Generator) -> OcclusionParams:
     background = np.median(images, axis=(0, 1, 2))
     drawn = drawn._replace(background=background)
     energy = np.square(images - background).sum(axis=-1)  # (n, height, width)
-    if not energy.any():
-        return drawn
     inside = sliding_window_view(energy, model.component_shape, axis=(1, 2))
-    best = (
-        np.einsum("nijhw,hw->nij", inside, _towards_the_middle(model.component_shape))
-        .reshape(len(rows), -1)
-        .argmax(axis=1)
-    )
-    nearby = _windows_near(images - background, best, model)  # (n, shifts, h * w * F), the best one first
-    seen = np.square(nearby[:, 0]).sum(axis=1)
-    odds = np.where(seen > 0.0, seen / np.maximum(energy.sum(axis=(1, 2)), 1e-300), 0.0) ** 2
-    components, distance = drawn.components.copy(), np.ones(len(rows))
+    central = np.einsum("nijhw,hw->nij", inside, _towards_the_middle(model.component_shape))
+    best = central.reshape(len(rows), -1).argmax(axis=1)
+    seen = inside[(np.arange(len(rows)), *model.corners(best))].sum(axis=(1, 2))
+    share = np.where(seen > 0.0, seen / np.maximum(energy.sum(axis=(1, 2)), 1e-300), -1.0)
+    kept = np.argsort(-share, kind="stable")[:_KEPT]
+    kept = kept[share[kept] > 0.0]
+    if not kept.size:
+        return drawn
+    patches, apart = _compare(images[kept] - background, best[kept], model)
+    apart = (apart / seen[kept][:, None]).clip(0.0, 1.0)
+    components, distance = drawn.components.copy(), np.ones(len(kept))
     for component in components:
-        chances = odds * distance**_FAR if (odds * distance).any() else odds
-        patch = nearby[rng.choice(len(rows), p=chances / chances.sum()), 0]
-        component[:] = background + patch.reshape(component.shape)
-        apart = np.square(nearby).sum(axis=2) - 2.0 * nearby @ patch + patch @ patch
-        distance = np.minimum(distance, (apart.min(axis=1) / np.maximum(seen, 1e-300)).clip(0.0, 1.0))
+        gain = np.maximum(distance[:, None] - apart, 0.0).sum(axis=0)
+        chosen = np.argmax(gain * (rng.random(len(kept)) < 0.5))  # half of them, so that starts differ
+        component[:] = background + patches[chosen].reshape(component.shape)
+        distance = np.minimum(distance, apart[:, chosen])
     return drawn._replace(components=components)
 
 
-def _windows_near(images: np.ndarray, best: np.ndarray, model: Any) -> np.ndarray:
-    """The best window of each image, and those shifted by up to a third of a component, where the image goes on."""
+def _compare(images: np.ndarray, best: np.ndarray, model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The best window of each image (n, A), and its squared distance from each image's (n, n), that may be shifted.
+
+    Windows may shift by up to a third of a component, to where the image goes on.
+    """
     (h, w), (rows, columns) = model.component_shape, model.placement_shape
     windows = sliding_window_view(images, (h, w), axis=(1, 2))  # (n, rows, columns, F, h, w)
-    i, j = model.corners(best)
-    reach_i, reach_j = np.arange(-(h // 3), h // 3 + 1), np.arange(-(w // 3), w // 3 + 1)
-    shifts = [(0, 0), *((a, b) for a in reach_i for b in reach_j if (a, b) != (0, 0))]
-    n = np.arange(len(images))
-    near = [windows[n, (i + a).clip(0, rows - 1), (j + b).clip(0, columns - 1)] for a, b in shifts]
-    return np.moveaxis(np.stack(near, axis=1), 2, -1).reshape(len(images), len(shifts), -1)
+    (i, j), n = model.corners(best), np.arange(len(images))
+
+    def shifted(down: int, right: int) -> np.ndarray:
+        moved = windows[n, (i + down).clip(0, rows - 1), (j + right).clip(0, columns - 1)]
+        return np.moveaxis(moved, 1, -1).reshape(len(images), -1)
+
+    patches = shifted(0, 0)
+    apart = np.full((len(images), len(images)), np.inf)
+    for down in range(-(h // 3), h // 3 + 1):
+        for right in range(-(w // 3), w // 3 + 1):
+            near = shifted(down, right)
+            square = np.square(near).sum(axis=1)[:, None] - 2.0 * near @ patches.T
+            apart = np.minimum(apart, square + np.square(patches).sum(axis=1))
+    return patches, apart
 
 
 def _towards_the_middle(shape: tuple[int, int]) -> np.ndarray:

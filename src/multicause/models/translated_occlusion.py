@@ -8,8 +8,11 @@ from scipy.special import logit, logsumexp
 
 from multicause.models.base import DataMoments
 from multicause.models.bernoulli_prior import RAREST
+from multicause.selection.places import PixelFunctions, spread_knots
 
 ABSENT = -1  # the placement of an object that is not there
+HIDDEN = 0.3  # share of an object that others may cover while it is still looked for
+STRANGE = 0.01  # share of the pixels that may show what no component does
 UNUSED = 1e-12  # a pixel of a component that owns less than this share of a data point keeps its value
 SMALLEST_MASK, LARGEST_MASK = 1e-6, 1e6  # from hardly there to opaque
 
@@ -144,6 +147,29 @@ class TranslatedOcclusion:
         log_total = logsumexp(log_terms, axis=0)
         log_noise = 0.5 * self.n_channels * np.log(2.0 * np.pi * params.noise_variance)
         return log_total - np.log(masks.sum(axis=0)) - log_noise, np.exp(log_terms - log_total), masks, distance
+
+    def selection_functions(self, params: OcclusionParams) -> PixelFunctions:
+        """How much a pixel's value speaks for a component at its place, rather than for whatever else an image shows.
+
+            g(v) = log[1 + m (1 - hidden) (N(v; w, s^2) / p(v) - 1)],   m = alpha / (1 + alpha)
+
+        p(v) is how often the model shows v anywhere, or anything at all. What another object hides counts little against a component.
+        """
+        values = np.concatenate([params.components.ravel(), params.background])
+        knots = spread_knots(values.min(), values.max())
+        variance = params.noise_variance + 0.25 * (knots[1] - knots[0]) ** 2  # knots see no finer than this
+
+        def density(means: np.ndarray) -> np.ndarray:
+            return np.exp(-np.square(knots - means[..., None]) / (2.0 * variance)) / np.sqrt(2.0 * np.pi * variance)
+
+        share = params.masks / (1.0 + params.masks)
+        pixels = self.image_shape[0] * self.image_shape[1]
+        shown = params.activation[:, None, None] * share / pixels  # of a pixel of the image, by a pixel of a component
+        likely = density(params.components)  # (H, h, w, F, K)
+        anything = np.einsum("hij,hijfk->fk", shown, likely) + max(1.0 - shown.sum(), 0.0) * density(params.background)
+        anything = (1.0 - STRANGE) * anything + STRANGE / (knots[-1] - knots[0])
+        ratio = likely / anything
+        return PixelFunctions(knots, np.log1p((1.0 - HIDDEN) * share[..., None, None] * (ratio - 1.0)))
 
     def expected_image(self, params: OcclusionParams, y: np.ndarray, state: np.ndarray) -> np.ndarray:
         """The image without noise, (D,), whose pixels belong to their owners as y lets one believe."""

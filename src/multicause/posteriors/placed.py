@@ -5,7 +5,6 @@ from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import fft
 from scipy.special import logit
 
 from multicause.backends import numba_cpu
@@ -20,6 +19,7 @@ from multicause.models.translated_occlusion import (
 from multicause.posteriors.truncated import EStep
 from multicause.selection.gp_select import NEGLIGIBLE, GPSelect
 from multicause.selection.hand_derived import top_candidates
+from multicause.selection.places import between
 
 
 class Places(NamedTuple):
@@ -71,6 +71,7 @@ class PreparedPlaced:
     ):
         self.posterior, self.model, self.params, self.beta, self.affinity = posterior, model, params, beta, affinity
         self.kernel = numba_cpu.load("translated_occlusion")
+        self._functions = model.selection_functions(params)
         width, (h, w) = model.image_shape[1], model.component_shape
         rows, columns = model.placement_shape
         H, F = model.n_components, model.n_channels
@@ -136,22 +137,8 @@ class PreparedPlaced:
         return answers.rebuilt.reshape(len(images), -1)
 
     def scan(self, images: np.ndarray) -> np.ndarray:
-        """How much better each component explains its place than the background does, at every placement, (n, H, P).
-
-        With each pixel shared as m = alpha / (1 + alpha) this is linear in the image,
-        sum_d m [2 y (w - b) + b^2 - w^2] / 2 sigma^2: one correlation per component, by FFT.
-        """
-        model, params = self.model, self.params
-        shape = [fft.next_fast_len(n, real=True) for n in model.image_shape]
-        share = (params.masks / (1.0 + params.masks))[..., None] / params.noise_variance
-        filters = share * (params.components - params.background)
-        constant = 0.5 * (share * (params.background**2 - params.components**2)).sum(axis=(1, 2, 3))
-        spectra = fft.rfft2(images.reshape(len(images), *model.image_shape, -1), shape, axes=(1, 2))
-        kernels = np.conj(fft.rfft2(filters, shape, axes=(1, 2)))
-        product = np.einsum("nijf,hijf->nhij", spectra, kernels, optimize=True)
-        rows, columns = model.placement_shape
-        scores = fft.irfft2(product, shape, axes=(2, 3))[:, :, :rows, :columns]
-        return scores.reshape(len(images), model.n_components, -1) + constant[:, None]
+        """How much each placement speaks for each component by the model's own functions, (n, H, P)."""
+        return self._functions.scores(images.reshape(len(images), *self.model.image_shape, -1))
 
     def _images(self, chunk: Chunk) -> np.ndarray:
         return chunk.rows().reshape(chunk.stop - chunk.start, -1, self.model.n_channels)
@@ -167,13 +154,22 @@ class PreparedPlaced:
         best = np.take_along_axis(best, np.argsort(-scores, axis=2, kind="stable"), axis=2)
         if H_ == H:
             return Places(np.tile(np.arange(H), (n, 1)), best)
-        of_components = scores.max(axis=2)
+        ranks = self._rank(images, best)
         if self.affinity is None:
-            components = top_candidates(of_components, H_)
+            components = top_candidates(ranks, H_)
         else:
-            components = self.affinity.choose(of_components, chunk, H_)
+            components = self.affinity.choose(ranks, chunk, H_)
         components = components.astype(np.int64)
         return Places(components, np.take_along_axis(best, components[:, :, None], axis=1))
+
+    def _rank(self, images: np.ndarray, placements: np.ndarray) -> np.ndarray:
+        """Scores by which the H' components that explain most, given the placements of all, come first, (n, H)."""
+        knots, values = self._functions
+        lower, fraction = between(images, knots)
+        values = np.ascontiguousarray(values.reshape(len(values), -1, *values.shape[3:]))
+        return numba_cpu.load("places").rank_objects(
+            values, lower, fraction, placements, self.scene.starts, self.scene.offsets, self.posterior.n_candidates
+        )
 
     def _explore(
         self,

@@ -53,7 +53,10 @@ class Answers(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def _densities(scene, image, components, placements, table, silence, top):
-    """table[i, r, a] <- alpha exp(-|y - w|^2 / 2 sigma^2 - e), silence[d] <- the same of the background."""
+    """table[i, r, a] <- alpha exp(-|y - w|^2 / 2 sigma^2 - e), silence[d] <- the same of the background.
+
+    Returns by how much the background's log density is raised in all, where it lies too deep for an exponential.
+    """
     n_pixels, F = image.shape
     for d in range(n_pixels):
         total = 0.0
@@ -79,8 +82,11 @@ def _densities(scene, image, components, placements, table, silence, top):
             for a in range(scene.offsets.size):
                 d = start + scene.offsets[a]
                 table[i, r, a] = scene.masks[h, a] * np.exp(max(table[i, r, a] - top[d], DEEPEST))
+    raised = 0.0
     for d in range(n_pixels):
+        raised += max(DEEPEST - (silence[d] - top[d]), 0.0)
         silence[d] = np.exp(max(silence[d] - top[d], DEEPEST))
+    return raised
 
 
 @njit(cache=True, nogil=True)
@@ -226,7 +232,7 @@ def explore(scene, images, components, placements, max_active, n_states, weights
         np.empty(A),
     )
     for n in range(n_rows):
-        _densities(scene, images[n], components[n], placements[n], table, silence, top)
+        raised = _densities(scene, images[n], components[n], placements[n], table, silence, top)
         found = _walk(scene, components[n], placements[n], table, silence, max_active, states, log_joint, work)
         largest = log_joint[:found].max()
         total, energy = 0.0, 0.0
@@ -257,5 +263,5 @@ def explore(scene, images, components, placements, max_active, n_states, weights
             if answers.rebuilt.size:
                 rebuilt = answers.rebuilt[n]
                 _rebuild(scene, components[n], placements[n], table, silence, states[k], q, rebuilt, work)
-        answers.log_normaliser[n] = scene.beta * largest + np.log(total)
-        answers.energy[n] = energy
+        answers.log_normaliser[n] = scene.beta * (largest + raised) + np.log(total)
+        answers.energy[n] = energy + raised
