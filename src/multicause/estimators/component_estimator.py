@@ -84,7 +84,7 @@ class ComponentEstimator(
         if sample_weight is not None:
             sample_weight = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         n_components = self._count_causes(X.shape[1])
-        chunks = split(X, n_components, self.chunk_size, sample_weight)
+        chunks = split(X, n_components, self._rows_at_once, sample_weight)
         with InProcess(effective_threads(self.n_jobs)) as executor:
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
@@ -314,6 +314,10 @@ class ComponentEstimator(
     def _posterior(self, n_components: int, monotone: bool):
         return self._truncation(n_components).posterior(monotone, self._learned_selection())
 
+    @property
+    def _rows_at_once(self) -> int | None:
+        return self.chunk_size
+
     def _learned_selection(self) -> GPSelect | None:
         return self.selection if isinstance(self.selection, GPSelect) else None
 
@@ -347,7 +351,7 @@ class ComponentEstimator(
         """Ask the posterior `question` of every chunk of X; yields (chunk, answer)."""
         n_components = self._n_features_out
         posterior = self._posterior(n_components, False)
-        chunks = split(X, n_components, self.chunk_size)
+        chunks = split(X, n_components, self._rows_at_once)
         with InProcess(effective_threads(self.n_jobs)) as executor:
             affinity = getattr(self, "affinity_", None)
             prepared = posterior.prepare(self._fitted_model(), self._params(), affinity=affinity)

@@ -8,11 +8,13 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from multicause._compat import Interval
+from multicause.backends.tiles import TILE
 from multicause.estimators.component_estimator import ComponentEstimator
 from multicause.learning import EM
 from multicause.learning.object_seeding import start_objects
 from multicause.models.translated_occlusion import OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
+from multicause.selection.gp_places import PlaceSelect
 
 _SHARED = (
     "n_components n_candidates selection annealing max_iter tol n_init warm_start random_state n_jobs chunk_size trace "
@@ -47,8 +49,8 @@ class InvECA(ComponentEstimator):
     max_active : int or None, default=None
         Most objects at once; None allows all candidates.
     selection : {"hand-derived"} or GPSelect, default="hand-derived"
-        How components are looked for: by correlation with the image at every place, or by a function from images to
-        places that is learned along.
+        How components are looked for at every place: by how well they match the pixels there, or by a function of the
+        pixels that is learned along, shared by all places. Its kernel compares single pixels' values.
     annealing : Annealing or None, default=None
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
     max_iter : int, default=100
@@ -64,7 +66,7 @@ class InvECA(ComponentEstimator):
     n_jobs : int or None, default=None
         Threads; None uses all cores. Results do not depend on it.
     chunk_size : int or None, default=None
-        Images processed at once, rounded up to a multiple of 256.
+        Images processed at once, rounded up to a multiple of 256; None takes 256.
     trace : str, path-like or None, default=None
         File that gets one line of JSON per iteration.
     verbose : int, default=0
@@ -88,7 +90,7 @@ class InvECA(ComponentEstimator):
         Number of EM iterations done.
     stop_ : Stop
         Why the fit ended.
-    affinity_ : Affinity
+    affinity_ : PlaceAffinity
         The function from images to places that was learned, where `selection` is a GPSelect.
     image_shape_ : ndarray of shape (3,)
         Height, width and numbers per pixel of the images.
@@ -217,6 +219,10 @@ class InvECA(ComponentEstimator):
         return height, width, channels
 
     @property
+    def _rows_at_once(self) -> int:
+        return self.chunk_size or TILE  # each brings a table of components and placements
+
+    @property
     def _n_features_out(self):
         return len(self.components_)
 
@@ -263,7 +269,10 @@ class InvECA(ComponentEstimator):
         n_candidates = n_components if self.n_candidates is None else min(self.n_candidates, n_components)
         max_active = n_candidates if self.max_active is None else min(self.max_active, n_candidates)
         n_placements = min(self.n_placements, self._model(n_components, 0).n_placements)
-        posterior = PlacedPosterior(n_candidates, n_placements, max_active, self._learned_selection())
+        learned = self._learned_selection()
+        size = (int(self.component_shape[0]), int(self.component_shape[1]))
+        selection = None if learned is None else PlaceSelect(learned, self._shape, size)
+        posterior = PlacedPosterior(n_candidates, n_placements, max_active, selection)
         if posterior.n_states > _MOST_STATES:
             raise ValueError(
                 f"n_candidates={n_candidates}, n_placements={n_placements} and max_active={max_active} of InvECA mean "

@@ -16,6 +16,7 @@ from multicause.selection import GPSelect
 from multicause.selection.places import hats
 
 SIZE, H, N_SAMPLES, N_ITERATIONS = 10, 20, 2000, 60
+RANK = 200  # pivots; a window has 1200 features
 ALIKE = 0.95  # correlation under the mask
 CLOSE = 1.5  # pixels: a neighbouring placement is still the right one
 LOWEST_RATIO = 80.0  # of the naive scan's time to that of learned selection
@@ -29,13 +30,13 @@ class Match(NamedTuple):
     shift: np.ndarray  # (C, 2) pixels from an object's corner to its component's
 
 
-def selections(n_samples: int) -> dict[str, Any]:
+def selections() -> dict[str, Any]:
     """The paper's four: by hand, by GP each iteration, every fifth, and with an incomplete Cholesky factorisation."""
     return {
         "scan": "hand-derived",
-        "GP": GPSelect(update_every=1, rank=min(n_samples, 1000), tolerance=0.0),
-        "GP every 5": GPSelect(update_every=5, rank=min(n_samples, 1000), tolerance=0.0),
-        "GP, incomplete Cholesky": GPSelect(update_every=1, rank=min(n_samples, 200)),
+        "GP": GPSelect(update_every=1, random_fraction=0.0),
+        "GP every 5": GPSelect(update_every=5, random_fraction=0.0),
+        "GP, incomplete Cholesky": GPSelect(update_every=1, rank=RANK, random_fraction=0.0),
     }
 
 
@@ -43,11 +44,12 @@ def gps_occlusion(options: Options) -> Result:
     objects, source = _objects()
     n_samples, n_iterations = (100, 3) if options.quick else (N_SAMPLES, N_ITERATIONS)
     drawn = make_scenes(n_samples, objects, random_state=0)
+    new = make_scenes(n_samples // 4, objects, random_state=1)
     rows: list[Row] = []
     details: dict[str, Any] = {"objects": source}
     fits: dict[str, InvECA] = {}
     by_scan = (0.0, 0.0)
-    for title, selection in selections(n_samples).items():
+    for title, selection in selections().items():
         options.report(f"{title}: {n_samples:,} images, {n_iterations} iterations")
         start = time.perf_counter()
         fit = InvECA(H, (SIZE, SIZE), selection=selection, max_iter=n_iterations, tol=0.0, random_state=0).fit(drawn.X)
@@ -56,12 +58,12 @@ def gps_occlusion(options: Options) -> Result:
         found = int((match.likeness > ALIKE).sum())
         accuracy, score = location_accuracy(fit, drawn, match), float(fit.free_energy_[-1])
         by_scan = (accuracy, score) if title == "scan" else by_scan
+        near = abs(score - by_scan[1]) <= 0.01 * abs(by_scan[1])
         rows += [
             Row(title, f"objects found of {len(objects)}", f"{len(objects)}", found, None, found == len(objects)),
             Row(title, "objects located", "as by scan", accuracy, None, accuracy >= by_scan[0] - 0.01),
-            Row(
-                title, "free energy per image", "as by scan", score, None, score >= by_scan[1] - 0.01 * abs(by_scan[1])
-            ),
+            Row(title, "objects located in new images", "-", location_accuracy(fit, new, match)),
+            Row(title, "free energy per image", "as by scan", score, None, near),
             Row(title, "minutes", "-", seconds / 60.0),
         ]
         details[title] = {"trials": 1, "likeness": match.likeness.tolist(), "seconds": seconds}
@@ -109,9 +111,9 @@ def distances(fit: InvECA, drawn: Scenes, match: Match) -> np.ndarray:
 
 def selection_table(fit: InvECA, X: np.ndarray) -> np.ndarray:
     """What the selection function says of each component at each placement, (N, H, P)."""
-    flat, model = X.reshape(len(X), -1), fit._fitted_model()
+    flat = X.reshape(len(X), -1)
     if hasattr(fit, "affinity_"):
-        return fit.affinity_(flat).reshape(len(X), model.n_components, -1)
+        return fit.affinity_(flat)
     return scan_table(fit, flat)
 
 

@@ -153,7 +153,8 @@ class TranslatedOcclusion:
 
             g(v) = log[1 + m (1 - hidden) (N(v; w, s^2) / p(v) - 1)],   m = alpha / (1 + alpha)
 
-        p(v) is how often the model shows v anywhere, or anything at all. What another object hides counts little against a component.
+        p(v) is how often the model shows v anywhere, or anything at all. What others hide counts little against
+        a component.
         """
         values = np.concatenate([params.components.ravel(), params.background])
         knots = spread_knots(values.min(), values.max())

@@ -17,7 +17,8 @@ from multicause.models.translated_occlusion import (
     empty_statistics,
 )
 from multicause.posteriors.truncated import EStep
-from multicause.selection.gp_select import NEGLIGIBLE, GPSelect
+from multicause.selection.gp_places import PlaceSelect
+from multicause.selection.gp_select import NEGLIGIBLE
 from multicause.selection.hand_derived import top_candidates
 from multicause.selection.places import between
 
@@ -37,14 +38,14 @@ class PlacedPosterior:
     ----------
     n_candidates, n_placements, max_active : int
         H', R and gamma.
-    selection : GPSelect or None
+    selection : PlaceSelect or None
         Learn where components are; None looks for them at every place of the image.
     """
 
     n_candidates: int
     n_placements: int
     max_active: int
-    selection: GPSelect | None = None
+    selection: PlaceSelect | None = None
 
     @property
     def n_states(self) -> int:
@@ -148,18 +149,15 @@ class PreparedPlaced:
         n, H, P = len(images), self.model.n_components, self.model.n_placements
         H_, R = self.posterior.n_candidates, self.posterior.n_placements
         learned = None if self.affinity is None else self.affinity.scores(chunk)
-        table = (self.scan(images) if learned is None else learned).reshape(n, H, P)
+        table = self.scan(images) if learned is None else learned
         best = np.argpartition(-table, R - 1, axis=2)[:, :, :R] if R < P else np.tile(np.arange(P), (n, H, 1))
         scores = np.take_along_axis(table, best, axis=2)
         best = np.take_along_axis(best, np.argsort(-scores, axis=2, kind="stable"), axis=2)
         if H_ == H:
             return Places(np.tile(np.arange(H), (n, 1)), best)
         ranks = self._rank(images, best)
-        if self.affinity is None:
-            components = top_candidates(ranks, H_)
-        else:
-            components = self.affinity.choose(ranks, chunk, H_)
-        components = components.astype(np.int64)
+        chosen = top_candidates(ranks, H_) if self.affinity is None else self.affinity.choose(ranks, chunk, H_)
+        components = chosen.astype(np.int64)
         return Places(components, np.take_along_axis(best, components[:, :, None], axis=1))
 
     def _rank(self, images: np.ndarray, placements: np.ndarray) -> np.ndarray:

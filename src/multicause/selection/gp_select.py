@@ -1,7 +1,7 @@
 """GP-select: learn from the data which causes to consider, whatever the model."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -156,7 +156,7 @@ class Affinity:
 
     def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
         """The columns of each row's largest scores, (n, n_candidates)."""
-        return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
+        return best_columns(scores, n_candidates)
 
 
 class GPSelection:
@@ -196,14 +196,13 @@ class GPSelection:
         scores = self.scores(chunk)
         if scores is None:
             scores = np.zeros((chunk.stop - chunk.start, self.n_targets))
-            return self._pick(scores, chunk, n_candidates, n_candidates)
+            everything = replace(self.selection, random_fraction=1.0)
+            return explore(everything, scores, chunk, n_candidates, (self.seed, self.iteration))
         return self.choose(scores, chunk, n_candidates)
 
     def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
         """The columns of each row's largest scores, but for the share that is drawn at random."""
-        fraction = self.selection.random_fraction
-        n_random = min(max(round(fraction * n_candidates), 1), n_candidates) if fraction > 0.0 else 0
-        return self._pick(scores, chunk, n_candidates, n_random)
+        return explore(self.selection, scores, chunk, n_candidates, (self.seed, self.iteration))
 
     def scores(self, chunk: Chunk) -> np.ndarray | None:
         """What the other rows predict of each row, but for a positive factor; None before anything was learned."""
@@ -212,11 +211,6 @@ class GPSelection:
         scores = chunk.memory["features"] @ self._coefficients
         self._kernels.leave_out(scores, chunk.memory["targets"], chunk.memory["leverage"])
         return scores
-
-    def _pick(self, scores: np.ndarray, chunk: Chunk, n_candidates: int, n_random: int) -> np.ndarray:
-        """The columns of the largest scores, and random ones, that depend on the row and the iteration alone."""
-        key = np.random.SeedSequence([self.seed, self.iteration]).generate_state(1, np.uint64)[0]
-        return self._kernels.pick(scores, n_candidates, n_random, key, chunk.start)
 
     def learn(self, iteration: int) -> Affinity:
         """Take in the posterior means that the E-step left, and now and then the kernel's parameters."""
@@ -234,7 +228,7 @@ class GPSelection:
 
     def _fit_kernel(self) -> None:
         """On some of the rows, spread over all of them: their number bounds the cost."""
-        rows = _spread(self._rows, _SAMPLE)
+        rows = spread(self._rows, _SAMPLE)
         S = np.zeros((len(rows), self.n_targets))
         for chunk in self.chunks:
             targets = chunk.memory["targets"]
@@ -246,7 +240,7 @@ class GPSelection:
     def _place_pivots(self) -> None:
         """Pivots for the present kernel, the features of all rows, and A."""
         rank = min(self.selection.rank or MOST_PIVOTS, len(self._rows))
-        pool = self._inputs(_spread(self._rows, max(_POOL, rank)))
+        pool = self._inputs(spread(self._rows, max(_POOL, rank)))
         self._pivots = pool[pivots(self.kernel, pool, rank, self.selection.tolerance)]
         self._factor = pivot_factor(self.kernel, self._pivots)
         gram = self.executor.map_reduce(self._make_features, self.chunks, np.add)
@@ -280,6 +274,21 @@ def remember(chunk: Chunk, means: np.ndarray) -> None:
     chunk.memory["targets"] = numba_cpu.load("gp_select").sparse_targets(means, NEGLIGIBLE)
 
 
-def _spread(rows: np.ndarray, most: int) -> np.ndarray:
+def best_columns(scores: np.ndarray, n_candidates: int) -> np.ndarray:
+    """The columns of each row's largest scores, (n, n_candidates)."""
+    return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
+
+
+def explore(
+    selection: GPSelect, scores: np.ndarray, chunk: Chunk, n_candidates: int, seeds: tuple[int, int]
+) -> np.ndarray:
+    """The columns of the largest scores, and random ones, which depend on the row and the seeds alone."""
+    fraction = selection.random_fraction
+    n_random = min(max(round(fraction * n_candidates), 1), n_candidates) if fraction > 0.0 else 0
+    key = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
+    return numba_cpu.load("gp_select").pick(scores, n_candidates, n_random, key, chunk.start)
+
+
+def spread(rows: np.ndarray, most: int) -> np.ndarray:
     """At most so many of the rows, evenly spread."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]

@@ -1,4 +1,4 @@
-"""How much each place of an image speaks for each component: functions of its pixels' values, summed, everywhere at once.
+"""How much each place of an image speaks for each component: functions of pixels' values, summed everywhere at once.
 
 A component at x scores sum_d g_d(y_{x+d}), with one function g_d for each of its pixels. Functions are linear between
 knots, so that a sum is one correlation of the image's hats with the functions' values at the knots: by FFT.
@@ -10,6 +10,7 @@ import numpy as np
 from scipy import fft
 
 N_KNOTS = 12
+_AT_ONCE = 32  # images, so that their spectra stay in the cache
 
 
 class PixelFunctions(NamedTuple):
@@ -23,18 +24,22 @@ class PixelFunctions(NamedTuple):
         H, h, w = self.values.shape[:3]
         rows, columns = images.shape[1] - h + 1, images.shape[2] - w + 1
         shape = [fft.next_fast_len(n, real=True) for n in images.shape[1:3]]
-        seen = np.moveaxis(hats(images, self.knots).reshape(*images.shape[:3], -1), -1, 1)  # (n, F K, height, width)
         functions = np.moveaxis(self.values.reshape(H, h, w, -1), -1, 0)  # (F K, H, h, w)
-        spectra, kernels = fft.rfft2(seen, shape), np.conj(fft.rfft2(functions, shape))
-        # one matrix product per frequency: (frequencies, n, F K) times (frequencies, F K, H)
-        by_frequency = np.ascontiguousarray(spectra.transpose(2, 3, 0, 1)) @ kernels.transpose(2, 3, 0, 1)
-        table = fft.irfft2(np.ascontiguousarray(by_frequency.transpose(2, 3, 0, 1)), shape)
-        return table[:, :, :rows, :columns].reshape(len(images), H, -1)
+        kernels = np.ascontiguousarray(np.conj(fft.rfft2(functions, shape)).transpose(2, 3, 0, 1))
+        table = np.empty((len(images), H, rows, columns))
+        for start in range(0, len(images), _AT_ONCE):
+            part = slice(start, start + _AT_ONCE)
+            seen = hats(images[part], self.knots)
+            seen = np.moveaxis(seen.reshape(*seen.shape[:3], -1), -1, 1)  # (n, F K, height, width)
+            spectra = np.ascontiguousarray(fft.rfft2(seen, shape).transpose(2, 3, 0, 1))
+            product = np.ascontiguousarray((spectra @ kernels).transpose(2, 3, 0, 1))  # one product per frequency
+            table[part] = fft.irfft2(product, shape)[:, :, :rows, :columns]
+        return table.reshape(len(images), H, -1)
 
 
-def spread_knots(low: float, high: float) -> np.ndarray:
+def spread_knots(low: float, high: float, n_knots: int = N_KNOTS) -> np.ndarray:
     """Knots from the smallest value to the largest; a single value gets room above it."""
-    return np.linspace(low, high if high > low else low + 1.0, N_KNOTS)
+    return np.linspace(low, high if high > low else low + 1.0, n_knots)
 
 
 def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:

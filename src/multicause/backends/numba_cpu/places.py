@@ -45,3 +45,49 @@ def rank_objects(functions, lower, fraction, placements, starts, offsets, n_rank
                 if free[d] and _sum_of_channels(functions[best_h, a], lower[n, d], fraction[n, d]) > 0.0:
                     free[d] = False
     return ranks
+
+
+@njit(cache=True, nogil=True)
+def _features(lower, fraction, start, offsets, n_knots, index, weight):
+    """The features of a window that are not zero: index[i] and weight[i], two for each of its values."""
+    F, i = lower.shape[1], 0
+    for a in range(offsets.size):
+        d = start + offsets[a]
+        for f in range(F):
+            first = (a * F + f) * n_knots + lower[d, f]
+            index[i], weight[i] = first, 1.0 - fraction[d, f]
+            index[i + 1], weight[i + 1] = first + 1, fraction[d, f]
+            i += 2
+
+
+@njit(cache=True, nogil=True)
+def project(targets, lower, fraction, starts, offsets, weights, total):
+    """Add the features of each window, times what is there, to total[h]; `total` is (H, pixels, F, K)."""
+    n_features = 2 * offsets.size * lower.shape[2]
+    index, weight = np.empty(n_features, dtype=np.int64), np.empty(n_features)
+    flat = total.reshape(len(total), -1)
+    for n in range(len(lower)):
+        for t in range(targets.starts[n], targets.starts[n + 1]):
+            h, x = divmod(targets.causes[t], starts.size)
+            _features(lower[n], fraction[n], starts[x], offsets, total.shape[3], index, weight)
+            share = weights[n] * targets.values[t]
+            for i in range(n_features):
+                flat[h, index[i]] += share * weight[i]
+
+
+@njit(cache=True, nogil=True)
+def leave_out(scores, targets, lower, fraction, starts, offsets, smoother, n_knots):
+    """Replace the score of each window by what the others predict, (f - e <s>) / (1 - e), where something is."""
+    n_features = 2 * offsets.size * lower.shape[2]
+    index, weight = np.empty(n_features, dtype=np.int64), np.empty(n_features)
+    for n in range(len(lower)):
+        for t in range(targets.starts[n], targets.starts[n + 1]):
+            h, x = divmod(targets.causes[t], starts.size)
+            _features(lower[n], fraction[n], starts[x], offsets, n_knots, index, weight)
+            leverage = 0.0
+            for i in range(n_features):
+                row, inner = smoother[index[i]], 0.0
+                for j in range(n_features):
+                    inner += row[index[j]] * weight[j]
+                leverage += weight[i] * inner
+            scores[n, h, x] = (scores[n, h, x] - leverage * targets.values[t]) / max(1.0 - leverage, 1e-6)

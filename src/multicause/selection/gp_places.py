@@ -1,0 +1,358 @@
+"""GP-select for places: one regression that says of any window of an image which component is there.
+
+f_h(w) ~ GP(0, k),   k(w, w') = mean over the pixels of kappa(w_d, w'_d)
+
+All windows of all images share it, so that what is learned at one place serves at all. The kernel adds over the pixels:
+hidden ones cost their own share and no more. Between knots kappa is interpolated: windows have finitely many features,
+regression is exact with all of them, and prediction is one correlation of the image.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from scipy import linalg
+from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
+
+from multicause.backends import numba_cpu
+from multicause.execution.chunks import Chunk
+from multicause.execution.in_process import InProcess
+from multicause.models.base import DataMoments
+from multicause.selection.gaussian_process import (
+    fit_kernel,
+    named_kernel,
+    noise_variance,
+    pivot_factor,
+    pivots,
+    with_noise,
+)
+from multicause.selection.gp_select import GPSelect, best_columns, explore, spread
+from multicause.selection.places import N_KNOTS, PixelFunctions, between, hats, spread_knots
+
+_MOST_FEATURES = 4000  # of a window; components of many pixels get fewer knots
+_GRAM_WORK = 1.5e11  # multiplications for the features' second moments: bounds the number of windows they are taken of
+_SAMPLE = 300  # windows whose marginal likelihood the kernel's parameters maximise
+_POOL = 1024  # windows among which the pivots are looked for
+_LIKELY = 0.5  # windows with a component at least as probable make up half of those
+_SMALLEST = 1e-9  # share of the largest eigenvalue of kappa at the knots that is worth a feature
+
+
+class PixelwiseKernel(Kernel):
+    """The mean over the columns of a kernel of single values, interpolated between knots.
+
+    Parameters
+    ----------
+    kappa : Kernel
+        The kernel of single values.
+    knots : ndarray of shape (K,)
+        Evenly spaced values at which it is evaluated.
+    """
+
+    def __init__(self, kappa: Kernel, knots: np.ndarray):
+        self.kappa, self.knots = kappa, knots
+
+    def get_params(self, deep=True):
+        params = {"kappa": self.kappa, "knots": self.knots}
+        if deep:
+            params |= {f"kappa__{name}": value for name, value in self.kappa.get_params().items()}
+        return params
+
+    @property
+    def hyperparameters(self):
+        return [Hyperparameter(f"kappa__{h.name}", *h[1:]) for h in self.kappa.hyperparameters]
+
+    @property
+    def theta(self):
+        return self.kappa.theta
+
+    @theta.setter
+    def theta(self, theta):
+        self.kappa.theta = theta
+
+    @property
+    def bounds(self):
+        return self.kappa.bounds
+
+    def __eq__(self, other):
+        same = type(self) is type(other) and self.kappa == other.kappa
+        return same and np.array_equal(self.knots, other.knots)
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        ours = hats(X, self.knots)  # (n, D, K)
+        theirs = ours if Y is None else hats(Y, self.knots)
+        if not eval_gradient:
+            return self._compare(self.at_knots(), ours, theirs)
+        values, gradients = self.kappa(self.knots[:, None], eval_gradient=True)
+        slopes = [self._compare(gradient, ours, theirs) for gradient in np.moveaxis(gradients, 2, 0)]
+        shape = (len(ours), len(theirs), 0)
+        return self._compare(values, ours, theirs), np.stack(slopes, axis=2) if slopes else np.empty(shape)
+
+    def diag(self, X):
+        ours = hats(X, self.knots)
+        return np.einsum("ndk,kl,ndl->n", ours, self.at_knots(), ours, optimize=True) / ours.shape[1]
+
+    def is_stationary(self):
+        return False
+
+    def at_knots(self) -> np.ndarray:
+        """kappa at the knots, (K, K)."""
+        return self.kappa(self.knots[:, None])
+
+    @staticmethod
+    def _compare(values: np.ndarray, ours: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+        return (ours @ values).reshape(len(ours), -1) @ theirs.reshape(len(theirs), -1).T / ours.shape[1]
+
+
+@dataclass(frozen=True)
+class PlaceSelect:
+    """How places are learned: GP-select for components of one shape in images of another.
+
+    Parameters
+    ----------
+    gp : GPSelect
+        Kernel (of pixels' values), updates, and rank; no rank means all features of a window.
+    image_shape : (int, int, int)
+        Height, width and channels.
+    component_shape : (int, int)
+        Height and width of a window.
+    """
+
+    gp: GPSelect
+    image_shape: tuple[int, int, int]
+    component_shape: tuple[int, int]
+
+    @property
+    def update_every(self) -> int:
+        return self.gp.update_every
+
+    @property
+    def placement_shape(self) -> tuple[int, int]:
+        (height, width, _), (h, w) = self.image_shape, self.component_shape
+        return height - h + 1, width - w + 1
+
+    def begin(
+        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_targets: int, seed: int
+    ) -> "LearnedPlaces":
+        """A selection that is to be learned along with a fit."""
+        return LearnedPlaces(self, executor, chunks, moments, n_targets, seed)
+
+    def first_kernel(self, moments: DataMoments, knots: np.ndarray) -> Kernel:
+        """The kernel of windows before it is fitted."""
+        if not isinstance(self.gp.kernel, str):
+            return with_noise(PixelwiseKernel(self.gp.kernel, knots), np.zeros(1))
+        variance = moments.variance.mean() + moments.mean.var()
+        pooled = DataMoments(moments.weight, np.array([moments.mean.mean()]), np.array([variance]))
+        kernel = named_kernel(self.gp.kernel, pooled)
+        return PixelwiseKernel(kernel.k1, knots) + kernel.k2
+
+    def images(self, rows: np.ndarray) -> np.ndarray:
+        return rows.reshape(len(rows), *self.image_shape)
+
+    def windows(self, images: np.ndarray) -> np.ndarray:
+        """All windows of images, (n, P, h * w * F)."""
+        windows = sliding_window_view(images, self.component_shape, axis=(1, 2))  # (n, rows, columns, F, h, w)
+        return np.moveaxis(windows, 3, -1).reshape(len(images), np.prod(self.placement_shape), -1)
+
+
+@dataclass(frozen=True)
+class PlaceAffinity:
+    """What was learned: for each component a function of each of its pixels' values.
+
+    Parameters
+    ----------
+    selection : PlaceSelect
+        How it was learned.
+    theta : ndarray
+        Logarithms of the kernel's parameters.
+    knots : ndarray of shape (K,)
+        Values between which functions are linear.
+    values : ndarray of shape (H, h, w, F, K)
+        The functions at the knots.
+    """
+
+    selection: PlaceSelect
+    theta: np.ndarray
+    knots: np.ndarray
+    values: np.ndarray
+
+    def __call__(self, Y: np.ndarray) -> np.ndarray:
+        """About the probability that component h is at placement x, (N, H, P)."""
+        images = self.selection.images(np.asarray(Y, dtype=np.float64))
+        return PixelFunctions(self.knots, self.values).scores(images)
+
+    def kernel(self) -> Kernel:
+        """The kernel of windows as it was fitted last."""
+        standard = DataMoments(1.0, np.zeros(1), np.ones(1))  # of no importance once theta is set
+        return self.selection.first_kernel(standard, self.knots).clone_with_theta(self.theta)
+
+    def scores(self, chunk: Chunk) -> np.ndarray:
+        return self(chunk.rows())
+
+    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """The columns of each row's largest scores, (n, n_candidates)."""
+        return best_columns(scores, n_candidates)
+
+
+class LearnedPlaces:
+    """The state of place selection during a fit.
+
+    With the features psi(w) of a window, the hats of its pixels, and a basis R of functions in which the kernel is
+    psi(w)^T R^T R psi(w'), regression is psi^T G B, with G = R^T (R S R^T + tau^2 I)^-1 R, the windows' second moments
+    S = sum psi psi^T and B = sum psi <s>^T. B alone changes with each E-step, and only windows where something may be
+    add to it. Of a window with a target <s> the others predict (f - e <s>) / (1 - e), where e = psi^T G psi.
+    """
+
+    def __init__(
+        self,
+        selection: PlaceSelect,
+        executor: InProcess,
+        chunks: Sequence[Chunk],
+        moments: DataMoments,
+        n_targets: int,
+        seed: int,
+    ):
+        self.selection, self.executor, self.chunks, self.seed, self.iteration = selection, executor, chunks, seed, 0
+        self.n_placements = int(np.prod(selection.placement_shape))
+        self.n_components = n_targets // self.n_placements
+        (h, w), (_, width, channels) = selection.component_shape, selection.image_shape
+        self._offsets = (np.arange(h)[:, None] * width + np.arange(w)).ravel()
+        rows, columns = selection.placement_shape
+        self._starts = (np.arange(rows)[:, None] * width + np.arange(columns)).ravel()
+        self._rows = np.flatnonzero(np.concatenate([chunk.row_weights() for chunk in chunks]) > 0.0)
+        ends = np.array([(rows.min(), rows.max()) for rows in map(_counted, chunks) if rows.size])
+        self.knots = spread_knots(
+            ends[:, 0].min(), ends[:, 1].max(), int(np.clip(_MOST_FEATURES // (h * w * channels), 2, N_KNOTS))
+        )
+        self.kernel = selection.first_kernel(moments, self.knots)
+        self._kernels = numba_cpu.load("places")
+        self._second_moments = self._sum_second_moments(h * w * channels * len(self.knots))
+        self.affinity: PlaceAffinity | None = None
+
+    def scores(self, chunk: Chunk) -> np.ndarray | None:
+        """What the other windows predict of each window, (n, H, P); None before anything was learned."""
+        if self.affinity is None:
+            return None
+        scores = self.affinity.scores(chunk)
+        lower, fraction = self._between(chunk.rows())
+        self._kernels.leave_out(
+            scores,
+            chunk.memory["targets"],
+            lower,
+            fraction,
+            self._starts,
+            self._offsets,
+            self._smoother,
+            len(self.knots),
+        )
+        return scores
+
+    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """The columns of each row's largest scores, but for the share that is drawn at random."""
+        return explore(self.selection.gp, scores, chunk, n_candidates, (self.seed, self.iteration))
+
+    def learn(self, iteration: int) -> PlaceAffinity:
+        """Take in where the E-step saw something, and now and then the kernel's parameters."""
+        due = iteration > 0 and iteration % self.selection.update_every == 0
+        if due or self.affinity is None:
+            places = self._draw_places(max(_SAMPLE, _POOL), iteration)
+            if due:
+                self._fit_kernel(places)
+            self._smoother = self._smooth(places)
+        B = self.executor.map_reduce(self._project, self.chunks, np.add)
+        values = (self._smoother @ B.reshape(self.n_components, -1).T).T
+        shape = (self.n_components, *self.selection.component_shape, self.selection.image_shape[2], len(self.knots))
+        self.iteration = iteration + 1
+        self.affinity = PlaceAffinity(self.selection, self.kernel.theta, self.knots, values.reshape(shape))
+        return self.affinity
+
+    def _sum_second_moments(self, n_features: int) -> np.ndarray:
+        """S, from some of the images, spread over all of them: their number bounds the cost."""
+        n_images = int(max(_GRAM_WORK / (n_features**2 * self.n_placements), 1.0))
+        rows = spread(self._rows, n_images)
+        parts = np.array_split(rows, max(len(rows) // 4, 1))
+        total = self.executor.map_reduce(partial(self._second_moments_of, self._all_weights()), parts, np.add)
+        return total.astype(np.float64) * (self._all_weights()[self._rows].sum() / self._all_weights()[rows].sum())
+
+    def _second_moments_of(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        windows = self.selection.windows(self.selection.images(self._inputs(rows)))
+        psi = hats(windows, self.knots).reshape(len(rows) * self.n_placements, -1)
+        psi *= np.repeat(np.sqrt(weights[rows]), self.n_placements)[:, None]
+        psi = psi.astype(np.float32)
+        return psi.T @ psi
+
+    def _draw_places(self, n_places: int, iteration: int) -> tuple[np.ndarray, np.ndarray]:
+        """Rows and placements of windows, in random order: half of them where something is, if there are as many."""
+        rng = np.random.default_rng([self.seed % 2**63, iteration])
+        found = [self._likely_places(chunk) for chunk in self.chunks]
+        rows, placements = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+        kept = rng.permutation(len(rows))[: n_places // 2]
+        n_anywhere = n_places - len(kept)
+        rows = np.concatenate([rows[kept], rng.choice(self._rows, n_anywhere)])
+        placements = np.concatenate([placements[kept], rng.integers(self.n_placements, size=n_anywhere)])
+        order = rng.permutation(n_places)
+        return rows[order], placements[order]
+
+    def _likely_places(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
+        targets = chunk.memory["targets"]
+        rows = chunk.start + np.repeat(np.arange(chunk.stop - chunk.start), np.diff(targets.starts))
+        likely = targets.values > _LIKELY
+        return rows[likely], targets.causes[likely] % self.n_placements
+
+    def _fit_kernel(self, places: tuple[np.ndarray, np.ndarray]) -> None:
+        rows, placements = (a[:_SAMPLE] for a in places)
+        S = np.zeros((len(rows), self.n_components))
+        for chunk in self.chunks:
+            targets = chunk.memory["targets"]
+            for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
+                span = slice(*targets.starts[rows[i] - chunk.start : rows[i] - chunk.start + 2])
+                component, placement = np.divmod(targets.causes[span], self.n_placements)
+                here = placement == placements[i]
+                S[i, component[here]] = targets.values[span][here]
+        self.kernel = fit_kernel(self.kernel, self._windows_at(rows, placements), S, self.selection.gp.max_steps)
+
+    def _smooth(self, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+        """G, in a basis of all functions, or of those of some pivots."""
+        pixelwise, (h, w), channels = self.kernel.k1, self.selection.component_shape, self.selection.image_shape[2]
+        values, n_pixels = pixelwise.at_knots(), h * w * channels
+        if self.selection.gp.rank is None:
+            scale, vectors = linalg.eigh(values / n_pixels)
+            kept = scale > _SMALLEST * scale[-1]
+            basis = np.kron(np.eye(n_pixels), (vectors[:, kept] * np.sqrt(scale[kept])).T)
+        else:
+            pool = self._windows_at(*(a[:_POOL] for a in places))
+            rank = min(self.selection.gp.rank, len(pool))
+            chosen = pool[pivots(self.kernel, pool, rank, self.selection.gp.tolerance)]
+            reach = (hats(chosen, self.knots) @ values).reshape(len(chosen), -1) / n_pixels
+            basis = linalg.solve_triangular(pivot_factor(self.kernel, chosen), reach, lower=True)
+        gram = basis @ self._second_moments @ basis.T
+        noise = noise_variance(self.kernel, np.zeros(n_pixels))
+        return basis.T @ linalg.solve(gram + noise * np.eye(len(gram)), basis, assume_a="pos")
+
+    def _project(self, chunk: Chunk) -> np.ndarray:
+        """B of a chunk, (H, pixels, F, K)."""
+        lower, fraction = self._between(chunk.rows())
+        shape = (self.n_components, len(self._offsets), lower.shape[2], len(self.knots))
+        total, weights = np.zeros(shape), chunk.row_weights()
+        self._kernels.project(chunk.memory["targets"], lower, fraction, self._starts, self._offsets, weights, total)
+        return total
+
+    def _between(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return between(rows.reshape(len(rows), -1, self.selection.image_shape[2]), self.knots)
+
+    def _windows_at(self, rows: np.ndarray, placements: np.ndarray) -> np.ndarray:
+        images = self._inputs(rows).reshape(len(rows), -1, self.selection.image_shape[2])
+        pixels = self._starts[placements][:, None] + self._offsets
+        return np.take_along_axis(images, pixels[..., None], axis=1).reshape(len(rows), -1)
+
+    def _inputs(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.chunks[0].X[rows], dtype=np.float64)
+
+    def _all_weights(self) -> np.ndarray:
+        return np.concatenate([chunk.row_weights() for chunk in self.chunks])
+
+
+def _counted(chunk: Chunk) -> np.ndarray:
+    """The rows that have a weight."""
+    return chunk.rows()[chunk.row_weights() > 0.0]

@@ -1,0 +1,146 @@
+"""Learned places against Gaussian-process regression on all windows, written out."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import check_grad
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from multicause import InvECA, load_model, save_model
+from multicause.backends import numba_cpu
+from multicause.datasets import make_scenes, shape_objects
+from multicause.execution import split
+from multicause.execution.in_process import InProcess
+from multicause.models.base import DataMoments
+from multicause.selection import GPSelect
+from multicause.selection.gaussian_process import leave_one_out
+from multicause.selection.gp_places import PixelwiseKernel, PlaceSelect
+
+N, H, P = 8, 3, 9
+SHAPE, WINDOW = (4, 4, 2), (2, 2)
+TOLERANCE = 5e-5  # second moments are summed in single precision
+
+
+def images(rng, n=N):
+    return rng.normal(size=(n, 32))
+
+
+def moments(X, weights):
+    mean = np.average(X, axis=0, weights=weights)
+    return DataMoments(float(len(X)), mean, np.average(np.square(X - mean), axis=0, weights=weights))
+
+
+def learned(X, table, gp, weights=None):
+    """The selection after one E-step that saw `table`, (n, H, P)."""
+    chunks = split(X, H, 256, weights)
+    with InProcess(1) as executor:
+        state = PlaceSelect(gp, SHAPE, WINDOW).begin(executor, chunks, moments(X, weights), H * P, seed=1)
+        chunks[0].memory["targets"] = numba_cpu.load("gp_select").sparse_targets(table.reshape(len(X), -1), 0.0)
+        state.learn(0)
+        return state, chunks[0]
+
+
+@pytest.fixture
+def case():
+    rng = np.random.default_rng(0)
+    table = rng.random((N, H, P)) * (rng.random((N, H, P)) < 0.15)
+    return images(rng), table, rng
+
+
+def test_the_kernel_is_a_mean_over_pixels():
+    rng = np.random.default_rng(0)
+    knots = np.linspace(-1.0, 2.0, 7)
+    kappa = ConstantKernel(0.7) * RBF(0.8) + ConstantKernel(0.2)
+    kernel = PixelwiseKernel(kappa, knots)
+    X, Y = rng.choice(knots, size=(5, 6)), rng.choice(knots, size=(4, 6))
+    wanted = np.mean([kappa(X[:, [d]], Y[:, [d]]) for d in range(6)], axis=0)
+    assert_allclose(kernel(X, Y), wanted, atol=1e-12)
+    assert_allclose(kernel.diag(X), np.diag(kernel(X)), atol=1e-12)
+    between = rng.uniform(-1.0, 2.0, size=(5, 6))
+    fine = PixelwiseKernel(kappa, np.linspace(-1.0, 2.0, 300))
+    assert_allclose(fine(between), np.mean([kappa(between[:, [d]]) for d in range(6)], axis=0), atol=1e-4)
+
+
+def test_the_gradient_of_the_kernel_equals_finite_differences():
+    rng = np.random.default_rng(1)
+    kernel = PixelwiseKernel(ConstantKernel(0.7) * RBF(0.8), np.linspace(-2.0, 2.0, 6)) + WhiteKernel(0.1)
+    X, C = rng.normal(size=(4, 3)), rng.normal(size=(4, 4))
+
+    def value(theta):
+        return float((C * kernel.clone_with_theta(theta)(X)).sum())
+
+    def gradient(theta):
+        return np.einsum("ij,ijp->p", C, kernel.clone_with_theta(theta)(X, eval_gradient=True)[1])
+
+    assert kernel.n_dims == 3
+    assert check_grad(value, gradient, kernel.theta) < 1e-5
+
+
+@pytest.mark.parametrize("kernel", ["composition", "rbf", "linear", RBF(0.5)])
+def test_predictions_equal_regression_on_all_windows(case, kernel):
+    X, table, rng = case
+    state, chunk = learned(X, table, GPSelect(kernel))
+    windows = state.selection.windows(X.reshape(N, *SHAPE)).reshape(N * P, -1)
+    T = table.transpose(0, 2, 1).reshape(N * P, H)
+    K = state.kernel(windows)
+    smooth = state.kernel(windows, windows.copy())
+    wanted = (smooth @ np.linalg.solve(K, T)).reshape(N, P, H).transpose(0, 2, 1)
+    assert_allclose(state.affinity(X), wanted, atol=TOLERANCE)
+    others = leave_one_out(K, T).reshape(N, P, H).transpose(0, 2, 1)
+    something = table > 0.0
+    assert_allclose(state.scores(chunk)[something], others[something], atol=TOLERANCE)
+    assert_allclose(state.scores(chunk)[~something], wanted[~something], atol=TOLERANCE)
+    new = images(rng, 3)
+    seen = state.kernel(state.selection.windows(new.reshape(3, *SHAPE)).reshape(3 * P, -1), windows)
+    assert_allclose(
+        state.affinity(new), (seen @ np.linalg.solve(K, T)).reshape(3, P, H).transpose(0, 2, 1), atol=TOLERANCE
+    )
+
+
+def test_enough_pivots_are_as_good_as_all_features(case):
+    """With 16 features of a window each, in 8 directions, all windows span what there is."""
+    X, table, _ = case
+    full, _ = learned(X, table, GPSelect("linear"))
+    pivoted, _ = learned(X, table, GPSelect("linear", rank=N * P, tolerance=0.0))
+    few, _ = learned(X, table, GPSelect("linear", rank=2))
+    assert_allclose(pivoted.affinity(X), full.affinity(X), atol=TOLERANCE)
+    assert np.abs(few.affinity(X) - full.affinity(X)).max() > 1e-2
+
+
+def test_a_weight_of_two_is_a_row_given_twice(case):
+    X, table, _ = case
+    weights = np.ones(N)
+    weights[2], weights[5] = 2.0, 0.0
+    rows = np.repeat(np.arange(N), weights.astype(int))
+    weighted, _ = learned(X, table, GPSelect(), weights)
+    repeated, _ = learned(X[rows], table[rows], GPSelect())
+    assert_array_equal(weighted.knots, repeated.knots)
+    assert_allclose(weighted.affinity(X), repeated.affinity(X), atol=TOLERANCE)
+
+
+def test_the_kernel_learns_from_windows_where_something_is(case):
+    X, table, _ = case
+    state, _ = learned(X, table, GPSelect(update_every=1))
+    first = state.kernel.theta.copy()
+    state.learn(1)
+    assert not np.array_equal(state.kernel.theta, first)
+    assert np.isfinite(state.affinity(X)).all()
+
+
+def test_places_are_predicted_of_new_images(tmp_path):
+    """Learned along with a fit, a function of windows finds objects in images that it has not seen."""
+    drawn = make_scenes(400, shape_objects(2, 5), image_shape=(12, 12), probability=0.5, random_state=1000)
+    fit = InvECA(2, (5, 5), selection=GPSelect(), max_iter=15, tol=0.0, random_state=0).fit(drawn.X[:300])
+    new = slice(300, 400)
+    present = fit.transform(drawn.X[new]) > 0.5
+    found = fit.affinity_(drawn.X[new].reshape(100, -1)).argmax(axis=2)
+    corners = fit.locate(drawn.X[new])
+    assert present.sum() > 60
+    agree = (corners[..., 0] * 8 + corners[..., 1])[present] == found[present]
+    assert agree.mean() > 0.95
+    again = InvECA(2, (5, 5), selection=GPSelect(), max_iter=15, tol=0.0, random_state=0, n_jobs=1).fit(drawn.X[:300])
+    assert_array_equal(again.affinity_.values, fit.affinity_.values)
+    save_model(fit, tmp_path / "model.safetensors")
+    loaded = load_model(tmp_path / "model.safetensors")
+    assert_array_equal(loaded.locate(drawn.X[new]), corners)
+    assert_allclose(loaded.affinity_.kernel().theta, fit.affinity_.theta)
