@@ -187,6 +187,16 @@ def test_objects_are_found(selection):
     assert_allclose(fit.free_energy_[-1], fit.score(drawn.X), rtol=1e-12)
 
 
+def test_components_start_where_they_reach_all_places():
+    """An object in the corner of its window; components that show it in the middle could not follow it to the border."""
+    objects = np.zeros((1, 5, 5))
+    objects[0, :3, 1:4] = [[0.5, 0.7, 0.9], [0.9, 0.6, 0.8], [0.7, 1.0, 0.4]]
+    drawn = make_scenes(400, objects, image_shape=(10, 10), probability=0.7, random_state=1000)
+    fit = InvECA(1, (5, 5), n_candidates=1, max_iter=10, tol=0.0, random_state=0).fit(drawn.X)
+    assert_allclose(fit.components_[0][objects[0] > 0], objects[0][objects[0] > 0], atol=1e-3)
+    assert_array_equal(fit.locate(drawn.X)[:, 0], drawn.corners[:, 0])
+
+
 def test_objects_are_located():
     drawn = scenes(200, 1)
     fit = InvECA(1, (5, 5), n_candidates=1, max_iter=20, tol=0.0, random_state=0).fit(drawn.X)

@@ -8,8 +8,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 from multicause.learning.em import EM
 from multicause.models.translated_occlusion import OcclusionParams
 
-_LOOKED_AT = 4000  # images
+_LOOKED_AT = 4000  # images, or
+_MOST_VALUES = 2**24  # as many as have so many values
 _KEPT = 400  # of these, whose patches are compared with one another
+_AT_ONCE = 128  # images whose places are kept
+_CERTAIN = 0.01  # of the data's variance: the noise that patches of the data themselves are taken to have
+_ALIKE = 0.5  # of a component's best score, where it counts as found
+_SIGNIFICANT = 5.0  # finds per row of places without which an empty one means nothing
+_RARELY = 0.2  # of these, below which a row counts as empty
 
 
 def start_objects(em: EM, rng: np.random.Generator) -> OcclusionParams:
@@ -22,7 +28,8 @@ def start_objects(em: EM, rng: np.random.Generator) -> OcclusionParams:
     model: Any = em.model
     X = em.chunks[0].X
     drawn = model.init_params(em.moments, rng)
-    rows = np.sort(rng.choice(len(X), size=min(len(X), _LOOKED_AT), replace=False))
+    n_rows = min(len(X), _LOOKED_AT, max(_MOST_VALUES // X.shape[1], _KEPT))
+    rows = np.sort(rng.choice(len(X), size=n_rows, replace=False))
     images = np.asarray(X[rows], dtype=np.float64).reshape(len(rows), *model.image_shape, model.n_channels)
     background = np.median(images, axis=(0, 1, 2))
     drawn = drawn._replace(background=background)
@@ -44,7 +51,7 @@ def start_objects(em: EM, rng: np.random.Generator) -> OcclusionParams:
         chosen = np.argmax(gain * (rng.random(len(kept)) < 0.5))  # half of them, so that starts differ
         component[:] = background + patches[chosen].reshape(component.shape)
         distance = np.minimum(distance, apart[:, chosen])
-    return drawn._replace(components=components)
+    return _recentre(model, drawn._replace(components=components), images)
 
 
 def _compare(images: np.ndarray, best: np.ndarray, model: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -68,6 +75,38 @@ def _compare(images: np.ndarray, best: np.ndarray, model: Any) -> tuple[np.ndarr
             square = np.square(near).sum(axis=1)[:, None] - 2.0 * near @ patches.T
             apart = np.minimum(apart, square + np.square(patches).sum(axis=1))
     return patches, apart
+
+
+def _recentre(model: Any, params: OcclusionParams, images: np.ndarray) -> OcclusionParams:
+    """Shift components that are never found at one border of the images: objects at the other would be out of reach.
+
+    A component that shows its object a pixel too low is found a pixel too high, and would have to lie outside the image
+    for objects at its upper border. Pixels that come in look like the background.
+    """
+    certain = params._replace(noise_variance=_CERTAIN * params.noise_variance)
+    functions = model.selection_functions(certain)
+    parts = np.array_split(images, -(-len(images) // _AT_ONCE))
+    tables = ((table.max(axis=2), table.argmax(axis=2)) for table in map(functions.scores, parts))
+    best, places = (np.concatenate(arrays) for arrays in zip(*tables, strict=True))  # (n, H) each
+    found = best > _ALIKE * functions.values.max(axis=-1).sum(axis=(1, 2, 3))
+    components = params.components.copy()
+    for h, component in enumerate(components):
+        for axis, corners in enumerate(model.corners(places[found[:, h], h])):
+            shift = _unused_border(np.bincount(corners, minlength=model.placement_shape[axis]))
+            component[:] = np.roll(component, shift, axis)
+            new = slice(0, shift) if shift > 0 else slice(model.component_shape[axis] + shift, None)
+            np.moveaxis(component, axis, 0)[new if shift else slice(0)] = params.background
+    return params._replace(components=components)
+
+
+def _unused_border(counts: np.ndarray) -> int:
+    """By how much content is to move in its window: forward if the first places are never taken, back if the last."""
+    expected = counts.mean()
+    if expected < _SIGNIFICANT:
+        return 0
+    used = np.flatnonzero(counts > _RARELY * expected)
+    before, after = int(used[0]), len(counts) - 1 - int(used[-1])
+    return before if after == 0 else -after if before == 0 else 0
 
 
 def _towards_the_middle(shape: tuple[int, int]) -> np.ndarray:
