@@ -188,7 +188,7 @@ def test_objects_are_found(selection):
 
 
 def test_components_start_where_they_reach_all_places():
-    """An object in the corner of its window; components that show it in the middle could not follow it to the border."""
+    """An object in the corner of its window; components that show it in the middle could not follow it there."""
     objects = np.zeros((1, 5, 5))
     objects[0, :3, 1:4] = [[0.5, 0.7, 0.9], [0.9, 0.6, 0.8], [0.7, 1.0, 0.4]]
     drawn = make_scenes(400, objects, image_shape=(10, 10), probability=0.7, random_state=1000)
