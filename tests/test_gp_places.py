@@ -30,6 +30,12 @@ def moments(X, weights):
     return DataMoments(float(len(X)), mean, np.average(np.square(X - mean), axis=0, weights=weights))
 
 
+def windows_of(X):
+    """All windows, one image after the other, (n * P, 8)."""
+    corners = [(i, j) for i in range(3) for j in range(3)]
+    return np.array([y[i : i + 2, j : j + 2].ravel() for y in X.reshape(-1, *SHAPE) for i, j in corners])
+
+
 def learned(X, table, gp, weights=None):
     """The selection after one E-step that saw `table`, (n, H, P)."""
     chunks = split(X, H, 256, weights)
@@ -80,7 +86,7 @@ def test_the_gradient_of_the_kernel_equals_finite_differences():
 def test_predictions_equal_regression_on_all_windows(case, kernel):
     X, table, rng = case
     state, chunk = learned(X, table, GPSelect(kernel))
-    windows = state.selection.windows(X.reshape(N, *SHAPE)).reshape(N * P, -1)
+    windows = windows_of(X)
     T = table.transpose(0, 2, 1).reshape(N * P, H)
     K = state.kernel(windows)
     smooth = state.kernel(windows, windows.copy())
@@ -91,7 +97,7 @@ def test_predictions_equal_regression_on_all_windows(case, kernel):
     assert_allclose(state.scores(chunk)[something], others[something], atol=TOLERANCE)
     assert_allclose(state.scores(chunk)[~something], wanted[~something], atol=TOLERANCE)
     new = images(rng, 3)
-    seen = state.kernel(state.selection.windows(new.reshape(3, *SHAPE)).reshape(3 * P, -1), windows)
+    seen = state.kernel(windows_of(new), windows)
     assert_allclose(
         state.affinity(new), (seen @ np.linalg.solve(K, T)).reshape(3, P, H).transpose(0, 2, 1), atol=TOLERANCE
     )

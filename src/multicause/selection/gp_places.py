@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 from scipy import linalg
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
@@ -28,11 +27,12 @@ from multicause.selection.gaussian_process import (
     pivots,
     with_noise,
 )
-from multicause.selection.gp_select import GPSelect, best_columns, explore, spread
+from multicause.selection.gp_select import GPSelect, best_columns, explore
 from multicause.selection.places import N_KNOTS, PixelFunctions, between, hats, spread_knots
 
 _MOST_FEATURES = 4000  # of a window; components of many pixels get fewer knots
 _GRAM_WORK = 1.5e11  # multiplications for the features' second moments: bounds the number of windows they are taken of
+_AT_ONCE = 2048  # of these windows
 _SAMPLE = 300  # windows whose marginal likelihood the kernel's parameters maximise
 _POOL = 1024  # windows among which the pivots are looked for
 _LIKELY = 0.5  # windows with a component at least as probable make up half of those
@@ -150,11 +150,6 @@ class PlaceSelect:
     def images(self, rows: np.ndarray) -> np.ndarray:
         return rows.reshape(len(rows), *self.image_shape)
 
-    def windows(self, images: np.ndarray) -> np.ndarray:
-        """All windows of images, (n, P, h * w * F)."""
-        windows = sliding_window_view(images, self.component_shape, axis=(1, 2))  # (n, rows, columns, F, h, w)
-        return np.moveaxis(windows, 3, -1).reshape(len(images), np.prod(self.placement_shape), -1)
-
 
 @dataclass(frozen=True)
 class PlaceAffinity:
@@ -268,18 +263,21 @@ class LearnedPlaces:
         return self.affinity
 
     def _sum_second_moments(self, n_features: int) -> np.ndarray:
-        """S, from some of the images, spread over all of them: their number bounds the cost."""
-        n_images = int(max(_GRAM_WORK / (n_features**2 * self.n_placements), 1.0))
-        rows = spread(self._rows, n_images)
-        parts = np.array_split(rows, max(len(rows) // 4, 1))
-        total = self.executor.map_reduce(partial(self._second_moments_of, self._all_weights()), parts, np.add)
-        return total.astype(np.float64) * (self._all_weights()[self._rows].sum() / self._all_weights()[rows].sum())
+        """S, of all windows, or of as many drawn at random as the work allows."""
+        n_windows, n_drawn = len(self._rows) * self.n_placements, int(_GRAM_WORK / n_features**2)
+        weights = np.concatenate([chunk.row_weights() for chunk in self.chunks])
+        windows = np.arange(n_windows)
+        if n_drawn < n_windows:
+            windows = np.random.default_rng(self.seed).integers(n_windows, size=n_drawn)
+        rows, placements = self._rows[windows // self.n_placements], windows % self.n_placements
+        parts = np.array_split(np.stack([rows, placements]), -(-len(windows) // _AT_ONCE), axis=1)
+        total = self.executor.map_reduce(partial(self._second_moments_of, weights), parts, np.add)
+        return total.astype(np.float64) * (weights.sum() * self.n_placements / weights[rows].sum())
 
-    def _second_moments_of(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        windows = self.selection.windows(self.selection.images(self._inputs(rows)))
-        psi = hats(windows, self.knots).reshape(len(rows) * self.n_placements, -1)
-        psi *= np.repeat(np.sqrt(weights[rows]), self.n_placements)[:, None]
-        psi = psi.astype(np.float32)
+    def _second_moments_of(self, weights: np.ndarray, windows: np.ndarray) -> np.ndarray:
+        rows, placements = windows
+        psi = hats(self._windows_at(rows, placements), self.knots).reshape(len(rows), -1)
+        psi = (psi * np.sqrt(weights[rows])[:, None]).astype(np.float32)
         return psi.T @ psi
 
     def _draw_places(self, n_places: int, iteration: int) -> tuple[np.ndarray, np.ndarray]:
@@ -342,15 +340,11 @@ class LearnedPlaces:
         return between(rows.reshape(len(rows), -1, self.selection.image_shape[2]), self.knots)
 
     def _windows_at(self, rows: np.ndarray, placements: np.ndarray) -> np.ndarray:
-        images = self._inputs(rows).reshape(len(rows), -1, self.selection.image_shape[2])
+        """The windows' values, (n, h * w * F)."""
+        channels = self.selection.image_shape[2]
         pixels = self._starts[placements][:, None] + self._offsets
-        return np.take_along_axis(images, pixels[..., None], axis=1).reshape(len(rows), -1)
-
-    def _inputs(self, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(self.chunks[0].X[rows], dtype=np.float64)
-
-    def _all_weights(self) -> np.ndarray:
-        return np.concatenate([chunk.row_weights() for chunk in self.chunks])
+        columns = (pixels[:, :, None] * channels + np.arange(channels)).reshape(len(rows), -1)
+        return np.asarray(self.chunks[0].X[rows[:, None], columns], dtype=np.float64)
 
 
 def _counted(chunk: Chunk) -> np.ndarray:

@@ -228,7 +228,7 @@ class GPSelection:
 
     def _fit_kernel(self) -> None:
         """On some of the rows, spread over all of them: their number bounds the cost."""
-        rows = spread(self._rows, _SAMPLE)
+        rows = _spread(self._rows, _SAMPLE)
         S = np.zeros((len(rows), self.n_targets))
         for chunk in self.chunks:
             targets = chunk.memory["targets"]
@@ -240,7 +240,7 @@ class GPSelection:
     def _place_pivots(self) -> None:
         """Pivots for the present kernel, the features of all rows, and A."""
         rank = min(self.selection.rank or MOST_PIVOTS, len(self._rows))
-        pool = self._inputs(spread(self._rows, max(_POOL, rank)))
+        pool = self._inputs(_spread(self._rows, max(_POOL, rank)))
         self._pivots = pool[pivots(self.kernel, pool, rank, self.selection.tolerance)]
         self._factor = pivot_factor(self.kernel, self._pivots)
         gram = self.executor.map_reduce(self._make_features, self.chunks, np.add)
@@ -289,6 +289,6 @@ def explore(
     return numba_cpu.load("gp_select").pick(scores, n_candidates, n_random, key, chunk.start)
 
 
-def spread(rows: np.ndarray, most: int) -> np.ndarray:
+def _spread(rows: np.ndarray, most: int) -> np.ndarray:
     """At most so many of the rows, evenly spread."""
     return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(np.int64)]
