@@ -55,7 +55,7 @@ class InvECA(ComponentEstimator):
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
     max_iter : int, default=100
         Most EM iterations; exactly as many for an annealed fit.
-    tol : float, default=1e-3
+    tol : float, default=0.05
         Stop when the free energy per image gains less, twice in a row. 0 runs all iterations.
     n_init : int, default=1
         Fits from different starts, of which the one with the largest free energy is kept.
@@ -139,7 +139,7 @@ class InvECA(ComponentEstimator):
         selection="hand-derived",
         annealing=None,
         max_iter=100,
-        tol=1e-3,
+        tol=0.05,
         n_init=1,
         warm_start=False,
         random_state=None,
