@@ -16,7 +16,7 @@ from multicause.selection import GPSelect
 from multicause.selection.places import hats
 
 SIZE, H, N_SAMPLES, N_ITERATIONS = 10, 20, 2000, 60
-N_STARTS = 3  # of which the one with the largest free energy is kept
+N_STARTS = 2  # of which the one with the largest free energy is kept
 RANK = 200  # pivots; a window has 1200 features
 ALIKE = 0.95  # correlation under the mask
 CLOSE = 1.5  # pixels: a neighbouring placement is still the right one

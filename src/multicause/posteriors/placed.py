@@ -22,6 +22,8 @@ from multicause.selection.gp_select import NEGLIGIBLE
 from multicause.selection.hand_derived import top_candidates
 from multicause.selection.places import between
 
+_TRIED = 3  # times as many placements as are kept: what others explain may have hidden the right one
+
 
 class Places(NamedTuple):
     """The candidates of each row."""
@@ -145,28 +147,31 @@ class PreparedPlaced:
         return chunk.rows().reshape(chunk.stop - chunk.start, -1, self.model.n_channels)
 
     def _places(self, images: np.ndarray, chunk: Chunk) -> Places:
-        """The best placements of each component, and the components with the best of these."""
+        """The best placements of each component, and the components that explain most there."""
         n, H, P = len(images), self.model.n_components, self.model.n_placements
         H_, R = self.posterior.n_candidates, self.posterior.n_placements
+        if R == P and H_ == H:
+            return Places(np.tile(np.arange(H), (n, 1)), np.tile(np.arange(P), (n, H, 1)))
         learned = None if self.affinity is None else self.affinity.scores(chunk)
         table = self.scan(images) if learned is None else learned
-        best = np.argpartition(-table, R - 1, axis=2)[:, :, :R] if R < P else np.tile(np.arange(P), (n, H, 1))
-        scores = np.take_along_axis(table, best, axis=2)
-        best = np.take_along_axis(best, np.argsort(-scores, axis=2, kind="stable"), axis=2)
-        if H_ == H:
-            return Places(np.tile(np.arange(H), (n, 1)), best)
-        ranks = self._rank(images, best)
+        ranks, placements = self._rank(images, _largest(table, min(_TRIED * R, P)))
         chosen = top_candidates(ranks, H_) if self.affinity is None else self.affinity.choose(ranks, chunk, H_)
         components = chosen.astype(np.int64)
-        return Places(components, np.take_along_axis(best, components[:, :, None], axis=1))
+        return Places(components, np.take_along_axis(placements, components[:, :, None], axis=1))
 
-    def _rank(self, images: np.ndarray, placements: np.ndarray) -> np.ndarray:
-        """Scores by which the H' components that explain most, given the placements of all, come first, (n, H)."""
+    def _rank(self, images: np.ndarray, placements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores by which the H' components that explain most come first, (n, H), and the R best placements of each."""
         knots, values = self._functions
         lower, fraction = between(images, knots)
-        values = np.ascontiguousarray(values.reshape(len(values), -1, *values.shape[3:]))
         return numba_cpu.load("places").rank_objects(
-            values, lower, fraction, placements, self.scene.starts, self.scene.offsets, self.posterior.n_candidates
+            np.ascontiguousarray(values.reshape(len(values), -1, *values.shape[3:])),
+            lower,
+            fraction,
+            placements,
+            self.scene.starts,
+            self.scene.offsets,
+            self.posterior.n_candidates,
+            self.posterior.n_placements,
         )
 
     def _explore(
@@ -219,3 +224,10 @@ class PreparedPlaced:
         starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
         targets = numba_cpu.load("gp_select").Targets(starts, pairs[kept].astype(np.int32), values[kept])
         chunk.memory["targets"] = targets
+
+
+def _largest(table: np.ndarray, n: int) -> np.ndarray:
+    """Where the n largest values of the last axis are, the largest first."""
+    places = np.argpartition(-table, n - 1, axis=-1)[..., :n]
+    order = np.argsort(-np.take_along_axis(table, places, axis=-1), axis=-1, kind="stable")
+    return np.take_along_axis(places, order, axis=-1)

@@ -15,36 +15,43 @@ def _sum_of_channels(function, lower, fraction):
 
 
 @njit(cache=True, nogil=True)
-def rank_objects(functions, lower, fraction, placements, starts, offsets, n_ranked):
-    """Which components are in each image, best first: n_ranked for the first, down to 1, and 0 for the rest, (n, H).
+def rank_objects(functions, lower, fraction, placements, starts, offsets, n_ranked, n_kept):
+    """Which components are in each image, best first, and where.
 
     Each is the one that scores most, at its best placement, where no earlier one explains the image better than chance.
+    Returns n_ranked for the first, down to 1, and 0 for the rest, (n, H), and the n_kept best of the placements of each
+    when it was chosen, (n, H, n_kept); of those never chosen the first.
     """
     n_rows, n_pixels = lower.shape[:2]
     n_components, n_choices = placements.shape[1:]
-    ranks = np.zeros((n_rows, n_components))
+    ranks, kept = np.zeros((n_rows, n_components)), placements[:, :, :n_kept].copy()
     free = np.empty(n_pixels, dtype=np.bool_)
+    scores = np.empty((n_components, n_choices))
     for n in range(n_rows):
         free[:] = True
         for rank in range(n_ranked, 0, -1):
-            best, best_h, best_start = -np.inf, -1, -1
+            best = -1
             for h in range(n_components):
                 if ranks[n, h] > 0.0:
                     continue
                 for r in range(n_choices):
-                    start, score = starts[placements[n, h, r]], 0.0
+                    start, scores[h, r] = starts[placements[n, h, r]], 0.0
                     for a in range(offsets.size):
                         d = start + offsets[a]
                         if free[d]:
-                            score += _sum_of_channels(functions[h, a], lower[n, d], fraction[n, d])
-                    if score > best:
-                        best, best_h, best_start = score, h, start
-            ranks[n, best_h] = rank
+                            scores[h, r] += _sum_of_channels(functions[h, a], lower[n, d], fraction[n, d])
+                if best < 0 or scores[h].max() > scores[best].max():
+                    best = h
+            ranks[n, best] = rank
+            order = np.argsort(-scores[best], kind="mergesort")
+            for r in range(n_kept):
+                kept[n, best, r] = placements[n, best, order[r]]
+            start = starts[kept[n, best, 0]]
             for a in range(offsets.size):
-                d = best_start + offsets[a]
-                if free[d] and _sum_of_channels(functions[best_h, a], lower[n, d], fraction[n, d]) > 0.0:
+                d = start + offsets[a]
+                if free[d] and _sum_of_channels(functions[best, a], lower[n, d], fraction[n, d]) > 0.0:
                     free[d] = False
-    return ranks
+    return ranks, kept
 
 
 @njit(cache=True, nogil=True)
