@@ -14,6 +14,7 @@ from multicause.learning.annealing import Step
 from multicause.models.translated_occlusion import HIDDEN, OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
 from multicause.selection import GPSelect
+from multicause.selection.places import hats
 
 
 def small_case(seed, n_components=2, n_channels=1, component_shape=(2, 2)):
@@ -122,6 +123,36 @@ def test_candidates_are_those_that_explain_what_no_better_one_does():
     best = prepared.scan(image.reshape(1, 16, 1)).max(axis=2)[0]
     assert best[1] > best[2]
     assert_array_equal(prepared._places(image.reshape(1, 16, 1), chunk).components, [[0, 2]])
+
+
+@pytest.mark.parametrize("n_channels", [1, 2])
+def test_ranks_and_placements_equal_their_definition(n_channels):
+    """By hand: score what is free at the tried places, take the best component, mark what it explains, and so on."""
+    model, params, Y, rng = small_case(4, 3, n_channels)
+    knots, values = model.selection_functions(params)
+    images = Y.reshape(len(Y), 4, 4, n_channels)
+    tried = np.array([[rng.permutation(model.n_placements)[:4] for _ in range(3)] for _ in Y])
+    prepared = PlacedPosterior(2, 2, 2).prepare(model, params)
+    ranks, kept = prepared._rank(images.reshape(len(Y), 16, n_channels), tried)
+    speaks = np.einsum("nijfk,habfk->nhijab", hats(images, knots), values)  # a component's pixel at each of the image's
+    for n in range(len(Y)):
+        free, wanted = np.ones((4, 4)), {}
+        for rank in (2, 1):
+            scores = {}
+            for h in set(range(3)) - set(wanted):
+                for x in tried[n, h]:
+                    i, j = divmod(x, 3)
+                    scores[h, x] = sum(
+                        free[i + a, j + b] * speaks[n, h, i + a, j + b, a, b] for a, b in product(range(2), repeat=2)
+                    )
+            h, x = max(scores, key=scores.get)
+            wanted[h] = rank
+            ordered = sorted((x for x in tried[n, h]), key=lambda x, h=h, scores=scores: -scores[h, x])
+            assert_array_equal(kept[n, h], ordered[:2])
+            i, j = divmod(x, 3)
+            for a, b in product(range(2), repeat=2):
+                free[i + a, j + b] *= speaks[n, h, i + a, j + b, a, b] <= 0.0
+        assert {h: rank for h, rank in enumerate(ranks[n]) if rank} == wanted
 
 
 def test_free_energies_of_hardly_any_noise_are_those_of_the_definition():
