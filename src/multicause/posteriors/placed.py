@@ -20,7 +20,7 @@ from multicause.posteriors.truncated import EStep
 from multicause.selection.gp_places import PlaceSelect
 from multicause.selection.gp_select import NEGLIGIBLE
 from multicause.selection.hand_derived import top_candidates
-from multicause.selection.places import between
+from multicause.selection.places import between, window_pixels
 
 _TRIED = 3  # times as many placements as are kept: what others explain may have hidden the right one
 
@@ -75,8 +75,7 @@ class PreparedPlaced:
         self.posterior, self.model, self.params, self.beta, self.affinity = posterior, model, params, beta, affinity
         self.kernel = numba_cpu.load("translated_occlusion")
         self._functions = model.selection_functions(params)
-        width, (h, w) = model.image_shape[1], model.component_shape
-        rows, columns = model.placement_shape
+        (h, w), (starts, offsets) = model.component_shape, window_pixels(model.image_shape, model.component_shape)
         H, F = model.n_components, model.n_channels
         self.scene = self.kernel.Scene(
             np.ascontiguousarray(params.components.reshape(H, h * w, F)),
@@ -85,8 +84,8 @@ class PreparedPlaced:
             params.background,
             1.0 / params.noise_variance,
             beta,
-            (np.arange(h)[:, None] * width + np.arange(w)).ravel(),
-            (np.arange(rows)[:, None] * width + np.arange(columns)).ravel(),
+            offsets,
+            starts,
         )
 
     def statistics(self, chunk: Chunk) -> EStep:

@@ -28,7 +28,7 @@ from multicause.selection.gaussian_process import (
     with_noise,
 )
 from multicause.selection.gp_select import GPSelect, best_columns, explore
-from multicause.selection.places import N_KNOTS, PixelFunctions, between, hats, spread_knots
+from multicause.selection.places import N_KNOTS, PixelFunctions, between, hats, spread_knots, window_pixels
 
 _MOST_FEATURES = 4000  # of a window; components of many pixels get fewer knots
 _GRAM_WORK = 1.5e11  # multiplications for the features' second moments: bounds the number of windows they are taken of
@@ -127,11 +127,6 @@ class PlaceSelect:
     def update_every(self) -> int:
         return self.gp.update_every
 
-    @property
-    def placement_shape(self) -> tuple[int, int]:
-        (height, width, _), (h, w) = self.image_shape, self.component_shape
-        return height - h + 1, width - w + 1
-
     def begin(
         self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_targets: int, seed: int
     ) -> "LearnedPlaces":
@@ -209,20 +204,17 @@ class LearnedPlaces:
         seed: int,
     ):
         self.selection, self.executor, self.chunks, self.seed, self.iteration = selection, executor, chunks, seed, 0
-        self.n_placements = int(np.prod(selection.placement_shape))
+        self._starts, self._offsets = window_pixels(selection.image_shape, selection.component_shape)
+        self.n_placements = len(self._starts)
         self.n_components = n_targets // self.n_placements
-        (h, w), (_, width, channels) = selection.component_shape, selection.image_shape
-        self._offsets = (np.arange(h)[:, None] * width + np.arange(w)).ravel()
-        rows, columns = selection.placement_shape
-        self._starts = (np.arange(rows)[:, None] * width + np.arange(columns)).ravel()
+        n_values = len(self._offsets) * selection.image_shape[2]  # of a window
         self._rows = np.flatnonzero(np.concatenate([chunk.row_weights() for chunk in chunks]) > 0.0)
         ends = np.array([(rows.min(), rows.max()) for rows in map(_counted, chunks) if rows.size])
-        self.knots = spread_knots(
-            ends[:, 0].min(), ends[:, 1].max(), int(np.clip(_MOST_FEATURES // (h * w * channels), 2, N_KNOTS))
-        )
+        n_knots = int(np.clip(_MOST_FEATURES // n_values, 2, N_KNOTS))
+        self.knots = spread_knots(ends[:, 0].min(), ends[:, 1].max(), n_knots)
         self.kernel = selection.first_kernel(moments, self.knots)
         self._kernels = numba_cpu.load("places")
-        self._second_moments = self._sum_second_moments(h * w * channels * len(self.knots))
+        self._second_moments = self._sum_second_moments(n_values * n_knots)
         self.affinity: PlaceAffinity | None = None
 
     def scores(self, chunk: Chunk) -> np.ndarray | None:

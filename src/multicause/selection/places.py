@@ -37,6 +37,13 @@ class PixelFunctions(NamedTuple):
         return table.reshape(len(images), H, -1)
 
 
+def window_pixels(image_shape: tuple[int, ...], component_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """The image's pixel at which each placement begins, (P,), and from there to each pixel of a window, (h * w,)."""
+    (height, width), (h, w) = image_shape[:2], component_shape
+    corners = np.arange(height - h + 1)[:, None] * width + np.arange(width - w + 1)
+    return corners.ravel(), (np.arange(h)[:, None] * width + np.arange(w)).ravel()
+
+
 def spread_knots(low: float, high: float, n_knots: int = N_KNOTS) -> np.ndarray:
     """Knots from the smallest value to the largest; a single value gets room above it."""
     return np.linspace(low, high if high > low else low + 1.0, n_knots)
