@@ -50,7 +50,8 @@ class InvECA(ComponentEstimator):
         Most objects at once; None allows all candidates.
     selection : {"hand-derived"} or GPSelect, default="hand-derived"
         How components are looked for at every place: by how well they match the pixels there, or by a function of the
-        pixels that is learned along, shared by all places. Its kernel compares single pixels' values.
+        pixels that is learned along, shared by all places. Its kernel compares single pixels' values; without a `rank`
+        all features of a window are used.
     annealing : Annealing or None, default=None
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
     max_iter : int, default=100
