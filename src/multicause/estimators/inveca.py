@@ -269,10 +269,9 @@ class InvECA(ComponentEstimator):
     def _posterior(self, n_components: int, monotone: bool) -> PlacedPosterior:
         n_candidates = n_components if self.n_candidates is None else min(self.n_candidates, n_components)
         max_active = n_candidates if self.max_active is None else min(self.max_active, n_candidates)
-        n_placements = min(self.n_placements, self._model(n_components, 0).n_placements)
-        learned = self._learned_selection()
-        size = (int(self.component_shape[0]), int(self.component_shape[1]))
-        selection = None if learned is None else PlaceSelect(learned, self._shape, size)
+        model, learned = self._model(n_components, 0), self._learned_selection()
+        n_placements = min(self.n_placements, model.n_placements)
+        selection = None if learned is None else PlaceSelect(learned, self._shape, model.component_shape)
         posterior = PlacedPosterior(n_candidates, n_placements, max_active, selection)
         if posterior.n_states > _MOST_STATES:
             raise ValueError(

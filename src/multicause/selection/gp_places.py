@@ -27,7 +27,7 @@ from multicause.selection.gaussian_process import (
     pivots,
     with_noise,
 )
-from multicause.selection.gp_select import GPSelect, best_columns, explore
+from multicause.selection.gp_select import GPSelect, best_columns, explore, recall
 from multicause.selection.places import N_KNOTS, PixelFunctions, between, hats, spread_knots, window_pixels
 
 _MOST_FEATURES = 4000  # of a window; components of many pixels get fewer knots
@@ -294,12 +294,11 @@ class LearnedPlaces:
         rows, placements = (a[:_SAMPLE] for a in places)
         S = np.zeros((len(rows), self.n_components))
         for chunk in self.chunks:
-            targets = chunk.memory["targets"]
             for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
-                span = slice(*targets.starts[rows[i] - chunk.start : rows[i] - chunk.start + 2])
-                component, placement = np.divmod(targets.causes[span], self.n_placements)
+                causes, values = recall(chunk, rows[i])
+                component, placement = np.divmod(causes, self.n_placements)
                 here = placement == placements[i]
-                S[i, component[here]] = targets.values[span][here]
+                S[i, component[here]] = values[here]
         self.kernel = fit_kernel(self.kernel, self._windows_at(rows, placements), S, self.selection.gp.max_steps)
 
     def _smooth(self, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:

@@ -231,10 +231,9 @@ class GPSelection:
         rows = _spread(self._rows, _SAMPLE)
         S = np.zeros((len(rows), self.n_targets))
         for chunk in self.chunks:
-            targets = chunk.memory["targets"]
             for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
-                span = slice(*targets.starts[rows[i] - chunk.start : rows[i] - chunk.start + 2])
-                S[i, targets.causes[span]] = targets.values[span]
+                causes, values = recall(chunk, rows[i])
+                S[i, causes] = values
         self.kernel = fit_kernel(self.kernel, self._inputs(rows), S, self.selection.max_steps)
 
     def _place_pivots(self) -> None:
@@ -272,6 +271,13 @@ class GPSelection:
 def remember(chunk: Chunk, means: np.ndarray) -> None:
     """Keep a chunk's posterior means (n, H) until the selection learns from them."""
     chunk.memory["targets"] = numba_cpu.load("gp_select").sparse_targets(means, NEGLIGIBLE)
+
+
+def recall(chunk: Chunk, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """What is remembered of one of the chunk's rows: the causes that matter, and their posterior means."""
+    targets = chunk.memory["targets"]
+    span = slice(*targets.starts[row - chunk.start : row - chunk.start + 2])
+    return targets.causes[span], targets.values[span]
 
 
 def best_columns(scores: np.ndarray, n_candidates: int) -> np.ndarray:
