@@ -127,32 +127,54 @@ def test_candidates_are_those_that_explain_what_no_better_one_does():
 
 @pytest.mark.parametrize("n_channels", [1, 2])
 def test_ranks_and_placements_equal_their_definition(n_channels):
-    """By hand: score what is free at the tried places, take the best component, mark what it explains, and so on."""
-    model, params, Y, rng = small_case(4, 3, n_channels)
+    """By hand: score what is free at the tried places, take the best component, mark what it explains, and so on; then
+    drop one by one those without which the pixels are nearest to what else there is."""
+    model, params, Y, rng = small_case(4, 5, n_channels)
     knots, values = model.selection_functions(params)
     images = Y.reshape(len(Y), 4, 4, n_channels)
-    tried = np.array([[rng.permutation(model.n_placements)[:4] for _ in range(3)] for _ in Y])
+    tried = np.array([[rng.permutation(model.n_placements)[:4] for _ in range(5)] for _ in Y])
     prepared = PlacedPosterior(2, 2, 2).prepare(model, params)
     ranks, kept = prepared._rank(images.reshape(len(Y), 16, n_channels), tried)
     speaks = np.einsum("nijfk,habfk->nhijab", hats(images, knots), values)  # a component's pixel at each of the image's
+    n_dropped = 0
     for n in range(len(Y)):
-        free, wanted = np.ones((4, 4)), {}
-        for rank in (2, 1):
+        free, found = np.ones((4, 4)), {}
+        while len(found) < 5:
             scores = {}
-            for h in set(range(3)) - set(wanted):
+            for h in set(range(5)) - set(found):
                 for x in tried[n, h]:
                     i, j = divmod(x, 3)
                     scores[h, x] = sum(
                         free[i + a, j + b] * speaks[n, h, i + a, j + b, a, b] for a, b in product(range(2), repeat=2)
                     )
             h, x = max(scores, key=scores.get)
-            wanted[h] = rank
+            if len(found) >= 2 and scores[h, x] <= 0.0:
+                break
+            found[h] = x
             ordered = sorted((x for x in tried[n, h]), key=lambda x, h=h, scores=scores: -scores[h, x])
             assert_array_equal(kept[n, h], ordered[:2])
             i, j = divmod(x, 3)
             for a, b in product(range(2), repeat=2):
                 free[i + a, j + b] *= speaks[n, h, i + a, j + b, a, b] <= 0.0
+        wanted = {h: 5 - i for i, h in enumerate(found)}
+        n_dropped += len(found) - 2
+        while len(found) > 2:
+            least = min(found, key=lambda h, n=n, found=found: unexplained(params, images[n], {**found, h: None}))
+            del found[least], wanted[least]
         assert {h: rank for h, rank in enumerate(ranks[n]) if rank} == wanted
+    assert n_dropped > 0
+
+
+def unexplained(params, image, places):
+    """The squared distance of each pixel from what comes nearest to it of the background and the components' pixels."""
+    costs = np.square(image - params.background).sum(axis=-1)
+    for h, x in places.items():
+        if x is not None:
+            window = np.s_[x // 3 : x // 3 + 2, x % 3 : x % 3 + 2]
+            rare = 2.0 * params.noise_variance * np.log((1.0 + params.masks[h]) / params.masks[h])
+            distance = np.square(image[window] - params.components[h]).sum(axis=-1) + rare
+            costs[window] = np.minimum(costs[window], distance)
+    return costs.sum()
 
 
 def test_free_energies_of_hardly_any_noise_are_those_of_the_definition():

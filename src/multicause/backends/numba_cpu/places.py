@@ -1,7 +1,17 @@
 """Functions of pixels' values, summed over components at given places: `multicause.selection.places` in loops."""
 
+from typing import NamedTuple
+
 import numpy as np
 from numba import njit
+
+
+class Looks(NamedTuple):
+    """What there is to be seen."""
+
+    components: np.ndarray  # (H, pixels, F)
+    costs: np.ndarray  # (H, pixels) of showing a component's pixel, as squared distances
+    background: np.ndarray  # (F,)
 
 
 @njit(cache=True, nogil=True)
@@ -15,12 +25,13 @@ def _sum_of_channels(function, lower, fraction):
 
 
 @njit(cache=True, nogil=True)
-def rank_objects(functions, lower, fraction, placements, starts, offsets, n_ranked, n_kept):
-    """Which components are in each image, best first, and where.
+def rank_objects(functions, lower, fraction, images, looks, placements, starts, offsets, n_ranked, n_kept):
+    """Which components explain each image, and where.
 
-    Each is the one that scores most, at its best placement, where no earlier one explains the image better than chance.
-    Returns n_ranked for the first, down to 1, and 0 for the rest, (n, H), and the n_kept best of the placements of each
-    when it was chosen, (n, H, n_kept); of those never chosen the first.
+    They are found one by one: the one that scores most, at its best placement, where no earlier one explains the image
+    better than chance. n_ranked are found, and more as long as they score better than nothing; of these the ones that
+    are missed least are dropped again. Returns H for the first found, H - 1 for the next, and 0 for those dropped or
+    not found, (n, H); and the n_kept best placements of each when it was found, (n, H, n_kept), of the rest the first.
     """
     n_rows, n_pixels = lower.shape[:2]
     n_components, n_choices = placements.shape[1:]
@@ -29,7 +40,7 @@ def rank_objects(functions, lower, fraction, placements, starts, offsets, n_rank
     scores = np.empty((n_components, n_choices))
     for n in range(n_rows):
         free[:] = True
-        for rank in range(n_ranked, 0, -1):
+        for n_found in range(n_components):
             best = -1
             for h in range(n_components):
                 if ranks[n, h] > 0.0:
@@ -42,7 +53,9 @@ def rank_objects(functions, lower, fraction, placements, starts, offsets, n_rank
                             scores[h, r] += _sum_of_channels(functions[h, a], lower[n, d], fraction[n, d])
                 if best < 0 or scores[h].max() > scores[best].max():
                     best = h
-            ranks[n, best] = rank
+            if n_found >= n_ranked and scores[best].max() <= 0.0:
+                break
+            ranks[n, best] = n_components - n_found
             order = np.argsort(-scores[best], kind="mergesort")
             for r in range(n_kept):
                 kept[n, best, r] = placements[n, best, order[r]]
@@ -51,7 +64,37 @@ def rank_objects(functions, lower, fraction, placements, starts, offsets, n_rank
                 d = start + offsets[a]
                 if free[d] and _sum_of_channels(functions[best, a], lower[n, d], fraction[n, d]) > 0.0:
                     free[d] = False
+        _drop(ranks[n], n_ranked, images[n], looks, starts[kept[n, :, 0]], offsets)
     return ranks, kept
+
+
+@njit(cache=True, nogil=True)
+def _drop(ranks, n_ranked, image, looks, starts, offsets):
+    """Set the ranks of all but n_ranked components to 0, one by one that whose absence costs least.
+
+    Each pixel is explained by whatever comes nearest to it: a component that covers it, or the background.
+    """
+    found = np.flatnonzero(ranks)
+    if found.size <= n_ranked:
+        return
+    costs = np.full((found.size + 1, len(image)), np.inf)
+    for d in range(len(image)):
+        costs[-1, d] = np.sum((image[d] - looks.background) ** 2)
+    for i, h in enumerate(found):
+        for a in range(offsets.size):
+            d = starts[h] + offsets[a]
+            costs[i, d] = np.sum((image[d] - looks.components[h, a]) ** 2) + looks.costs[h, a]
+    for _ in range(found.size - n_ranked):
+        missed = np.where(ranks[found] > 0.0, 0.0, np.inf)
+        for d in range(len(image)):
+            nearest, second = costs[:, d].argmin(), np.inf
+            for i in range(found.size + 1):
+                if i != nearest:
+                    second = min(second, costs[i, d])
+            if nearest < found.size:
+                missed[nearest] += second - costs[nearest, d]
+        least = missed.argmin()
+        ranks[found[least]], costs[least] = 0.0, np.inf
 
 
 @njit(cache=True, nogil=True)
