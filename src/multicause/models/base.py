@@ -47,6 +47,13 @@ class HasStrengths(Protocol):
 
 
 @runtime_checkable
+class Heated(Protocol):
+    """A model that is another one while hot, beyond p^beta."""
+
+    def heated_log_joint(self, params: Params, Y: np.ndarray, states: np.ndarray, beta: float) -> np.ndarray: ...
+
+
+@runtime_checkable
 class RedrawsUnused(Protocol):
     """A model that replaces causes which no data point uses."""
 
@@ -60,6 +67,13 @@ class Perturbable(Protocol):
     """A model whose fields can be shaken while it is annealed."""
 
     def perturb(self, params: Params, scale: float, rng: np.random.Generator) -> Params: ...
+
+
+def heated_log_joint(model: Any, params: Params, Y: np.ndarray, states: np.ndarray, beta: float) -> np.ndarray:
+    """The log joint whose power beta is the posterior at an inverse temperature: a model's own, unless it is Heated."""
+    if isinstance(model, Heated):
+        return model.heated_log_joint(params, Y, states, beta)
+    return model.log_joint(params, Y, states)
 
 
 class DataMoments(NamedTuple):

@@ -29,6 +29,10 @@ class MaximalCauses(FieldModel):
         s_h ~ Bernoulli(pi_h),   Wbar_d(s) = max_h s_h W_hd,   y_d ~ N(Wbar_d, sigma^2) or Poisson(Wbar_d)
                                                                                      [MCA eq. 1-3; ET eq. 29]
 
+    While annealing is hot the maximum is smooth, Wbar^rho = (sum_h (s_h W_h)^rho)^(1/rho) with rho = T / (T - 1), from
+    a sum to the maximum (ET eq. 31). And states of a single cause weigh T times as much in what the fields learn:
+    which of several causes a value comes from is guesswork then. Both are gone at T = 1.
+
     Parameters
     ----------
     noise : {"gaussian", "poisson"}
@@ -64,7 +68,11 @@ class MaximalCauses(FieldModel):
 
     def log_joint(self, params: FieldParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
         """log p(s) + sum_d log p(y_d | Wbar_d(s)), (N, K); a rate of 0 allows nothing but 0."""
-        mean = superpose(params.components, states)  # (K, D) or (N, K, D)
+        return self.heated_log_joint(params, Y, states, 1.0)
+
+    def heated_log_joint(self, params: FieldParams, Y: np.ndarray, states: np.ndarray, beta: float) -> np.ndarray:
+        """The same with the smooth maximum that belongs to an inverse temperature."""
+        mean = superpose(params.components, states, sharpness(beta))  # (K, D) or (N, K, D)
         return log_prior(params.activation, states) + self._log_noise(params, Y[:, None, :], mean)
 
     def _log_noise(self, params: FieldParams, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
@@ -88,8 +96,10 @@ class MaximalCauses(FieldModel):
     ) -> MaximalCausesStatistics:
         states = np.broadcast_to(states, (*weights.shape, self.n_components))
         shares = responsibilities(params.components, states, sharpness(beta))  # (N, K, H, D)
-        a = np.einsum("nk,nkhd->nhd", weights, shares)
-        distance = np.square(Y[:, None, :] - superpose(params.components, states)).sum(axis=-1)
+        emphasis = np.where(states.sum(axis=-1) == 1.0, weight_of_singles(beta), 1.0)
+        a = np.einsum("nk,nkhd->nhd", weights * emphasis, shares)
+        mean = superpose(params.components, states, sharpness(beta))
+        distance = np.square(Y[:, None, :] - mean).sum(axis=-1)
         return MaximalCausesStatistics(
             float(weights.sum()),
             np.einsum("nk,nkh->h", weights, states),
@@ -119,9 +129,19 @@ class MaximalCauses(FieldModel):
         return moved._replace(components=np.maximum(moved.components, SMALLEST_FIELD))
 
 
-def superpose(components: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Wbar_d(s) = max_h s_h W_hd; 0 where no cause is active."""
-    return (states[..., None] * components).max(axis=-2)
+def superpose(components: np.ndarray, states: np.ndarray, rho: float = np.inf) -> np.ndarray:
+    """Wbar_d(s) = max_h s_h W_hd, or (sum_h (s_h W_hd)^rho)^(1/rho); 0 where no cause is active."""
+    active = states[..., None] * components
+    top = active.max(axis=-2)
+    if np.isinf(rho):
+        return top
+    share = np.divide(active, top[..., None, :], out=np.zeros_like(active), where=active > 0.0)
+    return top * (share**rho).sum(axis=-2) ** (1.0 / rho)
+
+
+def weight_of_singles(beta: float) -> float:
+    """How much more the fields learn from states of one cause than from others: T."""
+    return 1.0 / beta
 
 
 def sharpness(beta: float) -> float:

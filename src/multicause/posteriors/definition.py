@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from multicause.backends.numba_cpu.subset_tree import count_subsets, subset_tree
-from multicause.models.base import GenerativeModel, HasStrengths, combine
+from multicause.models.base import GenerativeModel, HasStrengths, combine, heated_log_joint
 from multicause.selection.hand_derived import top_candidates
 
 _BLOCK_NUMBERS = 2**21  # of the states, or of the data they cause, that are written out at once
@@ -100,7 +100,7 @@ class DefinitionWalk:
     def _weigh(self, Y: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q proportional to p(s, y)^beta over K_n, and the bound F_n = <log p(s, y)>_q + H(q) that it attains."""
         states = truncated_states(candidates, self.model.n_components, self.max_active, self.singletons)
-        log_joint = self.model.log_joint(self.params, Y, states)
+        log_joint = heated_log_joint(self.model, self.params, Y, states, self.beta)
         log_q = self.beta * log_joint
         log_normaliser = logsumexp(log_q, axis=1, keepdims=True)
         q = np.exp(log_q - log_normaliser)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from multicause.models.base import GenerativeModel
+from multicause.models.base import GenerativeModel, heated_log_joint
 
 MOST_CAUSES = 20
 
@@ -48,7 +48,7 @@ def brute_force(
     Parameters
     ----------
     model : GenerativeModel
-        The model; only its `log_joint` is used.
+        The model; only its log joint is used.
     params : NamedTuple
         The model's parameters.
     Y : ndarray of shape (N, D)
@@ -73,7 +73,7 @@ def brute_force(
         kept &= n_active <= max_active
     if singletons:
         kept |= n_active == 1.0
-    log_joint = model.log_joint(params, Y, states)
+    log_joint = heated_log_joint(model, params, Y, states, beta)
     tempered = np.where(kept, beta * log_joint, -np.inf)
     q = np.exp(tempered - logsumexp(tempered, axis=1, keepdims=True))
     entropy = -np.sum(q * np.log(q, out=np.zeros_like(q), where=q > 0.0), axis=1)

@@ -1,9 +1,10 @@
 """Maximal causes: every truncated state of a data point, walked with its running maximum over the dimensions.
 
 Single causes are one matrix product. States of two and more are few: each keeps m_d = max(m_d of its parent, W_jd).
-What the M-step wants, <A_hd> = sum_s q(s) A_hd(s), comes from tables u = W^rho and v = W^(rho-1), scaled per dimension:
+While hot the maximum is smooth. With tables u = W^rho and v = W^(rho-1), scaled per dimension, a state keeps the sum of
+its causes' u instead, and
 
-    A_hd(s) = v_hd (sum_{k in s} u_kd)^((1 - rho) / rho)
+    Wbar_d(s) = (sum_{k in s} u_kd)^(1 / rho),   A_hd(s) = v_hd Wbar_d(s) / sum_{k in s} u_kd
 """
 
 from typing import NamedTuple
@@ -16,7 +17,7 @@ from multicause.backends.numba_cpu.selection import poisson_upper_bound_scores, 
 from multicause.backends.numba_cpu.subset_tree import subset_tree
 from multicause.backends.numba_cpu.vector_math import exponentiate, flushed_exp, take_logs
 from multicause.backends.tiles import tiled_product
-from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatistics, sharpness
+from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatistics, sharpness, weight_of_singles
 
 OFF = -1e300  # the log joint of a state that is not there
 NEGLIGIBLE = 1e-14  # states of less weight add nothing to <A>
@@ -33,8 +34,10 @@ class Fields(NamedTuple):
     u: np.ndarray  # (H, D) (W / largest)^rho
     v: np.ndarray  # (H, D) (W / largest)^(rho - 1)
     beta: float
+    largest: np.ndarray  # (D,) of all fields: what u and v are scaled by
+    log_largest: np.ndarray  # (D,)
     precision: float  # 1 / sigma^2; 0 means Poisson noise
-    power: float  # (1 - rho) / rho; 0 means the hard maximum
+    root: float  # 1 / rho; 0 means the hard maximum
 
 
 class Evidence(NamedTuple):
@@ -73,14 +76,42 @@ def _grow(fields, cause, y, below, log_below, top, log_top):
     return total
 
 
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _grow_smoothly(fields, cause, y, below, top, logs, mean):
+    """top <- below + u_cause, mean <- top^(1 / rho), the smooth maximum; returns log p(y | mean) up to a constant."""
+    for d in range(y.size):
+        top[d] = below[d] + fields.u[cause, d]
+        logs[d] = top[d]
+    take_logs(logs)
+    for d in range(y.size):
+        logs[d] *= fields.root
+    exponentiate(logs, mean)
+    total = 0.0
+    if fields.precision > 0.0:
+        for d in range(y.size):
+            mean[d] *= fields.largest[d]
+            total -= (y[d] - mean[d]) * (y[d] - mean[d])
+        return 0.5 * fields.precision * total
+    for d in range(y.size):
+        mean[d] *= fields.largest[d]
+        total += y[d] * (logs[d] + fields.log_largest[d]) - mean[d]
+    return total
+
+
 @njit(cache=True, nogil=True)
-def _walk(fields, tree, y, chosen, singles, silence, states, maxima, log_maxima):
-    """Log joints of all states of the candidates; maxima[depth] is the running maximum of the path."""
+def _walk(fields, tree, y, chosen, singles, silence, states, tops, logs, means):
+    """Log joints of all states of the candidates; tops[depth] is the running maximum of the path, or its sum of u."""
     states[0] = silence
     for row in range(1, states.size):
         depth = tree.depth[row]
         cause = chosen[tree.members[row, depth - 1]]
-        log_noise = _grow(fields, cause, y, maxima[depth - 1], log_maxima[depth - 1], maxima[depth], log_maxima[depth])
+        if fields.root == 0.0:
+            log_noise = _grow(fields, cause, y, tops[depth - 1], logs[depth - 1], tops[depth], logs[depth])
+        elif depth == 1:
+            tops[1] = fields.u[cause]
+            log_noise = 0.0
+        else:
+            log_noise = _grow_smoothly(fields, cause, y, tops[depth - 1], tops[depth], logs[depth], means[row])
         if depth == 1:
             states[row] = singles[cause]
         else:
@@ -137,26 +168,22 @@ def _share_hard(components, members, weight, y, sums):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _share(fields, members, weight, y, sums, work):
-    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes."""
-    if fields.power == 0.0:
+def _share(fields, members, weight, y, mean, sums, total):
+    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes and its mean."""
+    if fields.root == 0.0:
         _share_hard(fields.components, members, weight, y, sums)
         return
-    u, v = fields.u, fields.v
-    total, power = work  # apart, since the compiler vectorises no loop that overwrites what it reads
     total[:] = 0.0
     for k in range(members.size):
         h = members[k]
         for d in range(y.size):
-            total[d] += u[h, d]
-    take_logs(total)
+            total[d] += fields.u[h, d]
     for d in range(y.size):
-        total[d] *= fields.power
-    exponentiate(total, power)
+        total[d] = weight * mean[d] / (total[d] * fields.largest[d])
     for k in range(members.size):
         h = members[k]
         for d in range(y.size):
-            share = weight * v[h, d] * power[d]
+            share = fields.v[h, d] * total[d]
             sums.a[h, d] += share
             sums.ay[h, d] += share * y[d]
 
@@ -171,14 +198,15 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
     n_rows, n_features = evidence.Y.shape
     n_states, max_active = tree.members.shape
     states, weights = np.empty(n_states), np.empty(n_states)
-    maxima = np.zeros((max_active + 1, n_features))
-    log_maxima = np.full((max_active + 1, n_features), OFF)
+    tops = np.zeros((max_active + 1, n_features))
+    logs = np.full((max_active + 1, n_features), OFF)
+    means = np.zeros((n_states, n_features if fields.root > 0.0 else 0))
     log_normaliser, energy, distance = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
     alone = np.zeros(evidence.singles.shape)
-    members, work = np.empty(max_active, dtype=np.int64), (np.empty(n_features), np.empty(n_features))
+    members, work = np.empty(max_active, dtype=np.int64), np.empty(n_features)
     for n in range(n_rows):
         row, y, chosen = evidence.singles[n], evidence.Y[n], candidates[n]
-        _walk(fields, tree, y, chosen, row, evidence.silence[n], states, maxima, log_maxima)
+        _walk(fields, tree, y, chosen, row, evidence.silence[n], states, tops, logs, means)
         log_normaliser[n], energy[n] = _weigh(fields, states, chosen, row, singletons, weights)
         alone[n] = row
         for k in range(n_states):
@@ -191,17 +219,21 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
             if depth == 1:
                 alone[n, members[0]] += weights[k]
             else:
-                distance[n] += weights[k] * _squared_distance(fields, members[:depth], y)
+                distance[n] += weights[k] * _squared_distance(fields, members[:depth], y, means[k])
                 if depth > 1 and weights[k] > NEGLIGIBLE and sample_weights[n] > 0.0:
-                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, sums, work)
+                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, means[k], sums, work)
             if sums.rebuilt.size:
                 _superpose(fields, members[:depth], weights[k], sums.rebuilt[n])
     return log_normaliser, energy, alone, distance
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _squared_distance(fields, members, y):
+def _squared_distance(fields, members, y, mean):
     total = 0.0
+    if mean.size:
+        for d in range(y.size):
+            total += (y[d] - mean[d]) * (y[d] - mean[d])
+        return total
     for d in range(y.size):
         top = 0.0
         for k in range(members.size):
@@ -228,13 +260,16 @@ class Walk:
         rho = sharpness(beta)
         components = np.ascontiguousarray(params.components)
         log_components = np.log(np.maximum(components, SMALLEST_FIELD))
-        scaled = log_components - log_components.max(axis=0)
+        log_largest = log_components.max(axis=0)
+        scaled = log_components - log_largest
         hard = np.isinf(rho)
         u = np.exp(np.maximum(rho * scaled, DEEPEST)) if not hard else np.zeros_like(scaled)
         v = np.exp(np.maximum((rho - 1.0) * scaled, DEEPEST)) if not hard else np.zeros_like(scaled)
         precision = 0.0 if self.poisson else 1.0 / params.noise_variance
-        power = 0.0 if hard else (1.0 - rho) / rho
-        self.fields = Fields(components, log_components, logit(params.activation), u, v, beta, precision, power)
+        log_odds, root = logit(params.activation), 0.0 if hard else 1.0 / rho
+        self.fields = Fields(
+            components, log_components, log_odds, u, v, beta, np.exp(log_largest), log_largest, precision, root
+        )
         log_scale = 0.0 if self.poisson else 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
         self.log_silence = np.log1p(-params.activation).sum() - log_scale
 
@@ -285,6 +320,7 @@ class Walk:
             alone *= weights[:, None]
         single = alone.sum(axis=0)
         single_ay = alone.T @ evidence.Y
+        emphasis = weight_of_singles(self.beta)
         squares = np.einsum("nd,nd->n", evidence.Y, evidence.Y)
         of_singles = (
             alone.sum(axis=1) @ squares
@@ -294,8 +330,8 @@ class Walk:
         statistics = MaximalCausesStatistics(
             float(weights.sum()),
             weights @ evidence.singles,
-            sums.a + single[:, None],
-            sums.ay + single_ay,
+            sums.a + emphasis * single[:, None],
+            sums.ay + emphasis * single_ay,
             float(weights @ distance + of_singles),
         )
         return free_energies, statistics, evidence.singles
