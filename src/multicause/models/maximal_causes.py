@@ -29,9 +29,10 @@ class MaximalCauses(FieldModel):
         s_h ~ Bernoulli(pi_h),   Wbar_d(s) = max_h s_h W_hd,   y_d ~ N(Wbar_d, sigma^2) or Poisson(Wbar_d)
                                                                                      [MCA eq. 1-3; ET eq. 29]
 
-    While annealing is hot the maximum is smooth, Wbar^rho = (sum_h (s_h W_h)^rho)^(1/rho) with rho = T / (T - 1), from
-    a sum to the maximum (ET eq. 31). And states of a single cause weigh T times as much in what the fields learn:
-    which of several causes a value comes from is guesswork then. Both are gone at T = 1.
+    While annealing is hot, fields learn by a smooth maximum, Wbar^rho = (sum_h (s_h W_h)^rho)^(1/rho) with
+    rho = T / (T - 1), from a sum to the maximum (ET eq. 31). With Gaussian noise states are judged by it as well, and
+    those of a single cause teach T times as much: which of several causes a value comes from is guesswork then. With
+    Poisson noise they are judged by the maximum throughout (MCA Appendix E). All is the same at T = 1.
 
     Parameters
     ----------
@@ -42,6 +43,15 @@ class MaximalCauses(FieldModel):
     noise: Literal["gaussian", "poisson"] = "gaussian"
 
     kernel: ClassVar[str | None] = "maximal_causes"
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether states are judged by the smooth maximum while hot."""
+        return self.noise == "gaussian"
+
+    def weight_of_singles(self, beta: float) -> float:
+        """How much more the fields learn from states of one cause than from others."""
+        return 1.0 / beta if self.is_smooth else 1.0
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> FieldParams:
         """Two causes active on average; fields about twice the mean; for Gaussian noise all variance is noise."""
@@ -72,8 +82,11 @@ class MaximalCauses(FieldModel):
 
     def heated_log_joint(self, params: FieldParams, Y: np.ndarray, states: np.ndarray, beta: float) -> np.ndarray:
         """The same with the smooth maximum that belongs to an inverse temperature."""
-        mean = superpose(params.components, states, sharpness(beta))  # (K, D) or (N, K, D)
+        mean = self._superpose(params, states, beta)  # (K, D) or (N, K, D)
         return log_prior(params.activation, states) + self._log_noise(params, Y[:, None, :], mean)
+
+    def _superpose(self, params: FieldParams, states: np.ndarray, beta: float) -> np.ndarray:
+        return superpose(params.components, states, sharpness(beta) if self.is_smooth else np.inf)
 
     def _log_noise(self, params: FieldParams, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
         if self.noise == "poisson":
@@ -96,10 +109,9 @@ class MaximalCauses(FieldModel):
     ) -> MaximalCausesStatistics:
         states = np.broadcast_to(states, (*weights.shape, self.n_components))
         shares = responsibilities(params.components, states, sharpness(beta))  # (N, K, H, D)
-        emphasis = np.where(states.sum(axis=-1) == 1.0, weight_of_singles(beta), 1.0)
+        emphasis = np.where(states.sum(axis=-1) == 1.0, self.weight_of_singles(beta), 1.0)
         a = np.einsum("nk,nkhd->nhd", weights * emphasis, shares)
-        mean = superpose(params.components, states, sharpness(beta))
-        distance = np.square(Y[:, None, :] - mean).sum(axis=-1)
+        distance = np.square(Y[:, None, :] - self._superpose(params, states, beta)).sum(axis=-1)
         return MaximalCausesStatistics(
             float(weights.sum()),
             np.einsum("nk,nkh->h", weights, states),
@@ -137,11 +149,6 @@ def superpose(components: np.ndarray, states: np.ndarray, rho: float = np.inf) -
         return top
     share = np.divide(active, top[..., None, :], out=np.zeros_like(active), where=active > 0.0)
     return top * (share**rho).sum(axis=-2) ** (1.0 / rho)
-
-
-def weight_of_singles(beta: float) -> float:
-    """How much more the fields learn from states of one cause than from others: T."""
-    return 1.0 / beta
 
 
 def sharpness(beta: float) -> float:

@@ -1,10 +1,11 @@
 """Maximal causes: every truncated state of a data point, walked with its running maximum over the dimensions.
 
 Single causes are one matrix product. States of two and more are few: each keeps m_d = max(m_d of its parent, W_jd).
-While hot the maximum is smooth. With tables u = W^rho and v = W^(rho-1), scaled per dimension, a state keeps the sum of
-its causes' u instead, and
+What the M-step wants, <A_hd> = sum_s q(s) A_hd(s), comes from tables u = W^rho and v = W^(rho-1), scaled per dimension:
 
-    Wbar_d(s) = (sum_{k in s} u_kd)^(1 / rho),   A_hd(s) = v_hd Wbar_d(s) / sum_{k in s} u_kd
+    Wbar^rho_d(s) = (sum_{k in s} u_kd)^(1 / rho),   A_hd(s) = v_hd Wbar^rho_d(s) / sum_{k in s} u_kd
+
+Where the model's mean is this smooth maximum, too, each state keeps the sum of its causes' u instead of their maximum.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from multicause.backends.numba_cpu.selection import poisson_upper_bound_scores, 
 from multicause.backends.numba_cpu.subset_tree import subset_tree
 from multicause.backends.numba_cpu.vector_math import exponentiate, flushed_exp, take_logs
 from multicause.backends.tiles import tiled_product
-from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatistics, sharpness, weight_of_singles
+from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatistics, sharpness
 
 OFF = -1e300  # the log joint of a state that is not there
 NEGLIGIBLE = 1e-14  # states of less weight add nothing to <A>
@@ -35,9 +36,9 @@ class Fields(NamedTuple):
     v: np.ndarray  # (H, D) (W / largest)^(rho - 1)
     beta: float
     largest: np.ndarray  # (D,) of all fields: what u and v are scaled by
-    log_largest: np.ndarray  # (D,)
     precision: float  # 1 / sigma^2; 0 means Poisson noise
     root: float  # 1 / rho; 0 means the hard maximum
+    smooth: bool  # whether states are judged by the smooth maximum: only with Gaussian noise
 
 
 class Evidence(NamedTuple):
@@ -77,25 +78,27 @@ def _grow(fields, cause, y, below, log_below, top, log_top):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _grow_smoothly(fields, cause, y, below, top, logs, mean):
-    """top <- below + u_cause, mean <- top^(1 / rho), the smooth maximum; returns log p(y | mean) up to a constant."""
-    for d in range(y.size):
-        top[d] = below[d] + fields.u[cause, d]
-        logs[d] = top[d]
+def _take_root(fields, total, logs, mean):
+    """mean <- the smooth maximum of causes whose u sum to `total`."""
+    logs[:] = total
     take_logs(logs)
-    for d in range(y.size):
+    for d in range(logs.size):
         logs[d] *= fields.root
     exponentiate(logs, mean)
-    total = 0.0
-    if fields.precision > 0.0:
-        for d in range(y.size):
-            mean[d] *= fields.largest[d]
-            total -= (y[d] - mean[d]) * (y[d] - mean[d])
-        return 0.5 * fields.precision * total
-    for d in range(y.size):
+    for d in range(logs.size):
         mean[d] *= fields.largest[d]
-        total += y[d] * (logs[d] + fields.log_largest[d]) - mean[d]
-    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _grow_smoothly(fields, cause, y, below, top, logs, mean):
+    """top <- below + u_cause, mean <- the smooth maximum; returns log p(y | mean) up to a constant of y."""
+    for d in range(y.size):
+        top[d] = below[d] + fields.u[cause, d]
+    _take_root(fields, top, logs, mean)
+    total = 0.0
+    for d in range(y.size):
+        total -= (y[d] - mean[d]) * (y[d] - mean[d])
+    return 0.5 * fields.precision * total
 
 
 @njit(cache=True, nogil=True)
@@ -105,7 +108,7 @@ def _walk(fields, tree, y, chosen, singles, silence, states, tops, logs, means):
     for row in range(1, states.size):
         depth = tree.depth[row]
         cause = chosen[tree.members[row, depth - 1]]
-        if fields.root == 0.0:
+        if not fields.smooth:
             log_noise = _grow(fields, cause, y, tops[depth - 1], logs[depth - 1], tops[depth], logs[depth])
         elif depth == 1:
             tops[1] = fields.u[cause]
@@ -168,16 +171,23 @@ def _share_hard(components, members, weight, y, sums):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _share(fields, members, weight, y, mean, sums, total):
-    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes and its mean."""
+def _share(fields, members, weight, y, mean, sums, work):
+    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes.
+
+    `mean` is the state's smooth maximum, where it is known already.
+    """
     if fields.root == 0.0:
         _share_hard(fields.components, members, weight, y, sums)
         return
+    total, logs, root = work
     total[:] = 0.0
     for k in range(members.size):
         h = members[k]
         for d in range(y.size):
             total[d] += fields.u[h, d]
+    if not fields.smooth:
+        _take_root(fields, total, logs, root)
+        mean = root
     for d in range(y.size):
         total[d] = weight * mean[d] / (total[d] * fields.largest[d])
     for k in range(members.size):
@@ -200,10 +210,11 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
     states, weights = np.empty(n_states), np.empty(n_states)
     tops = np.zeros((max_active + 1, n_features))
     logs = np.full((max_active + 1, n_features), OFF)
-    means = np.zeros((n_states, n_features if fields.root > 0.0 else 0))
+    means = np.zeros((n_states, n_features if fields.smooth else 0))
     log_normaliser, energy, distance = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
     alone = np.zeros(evidence.singles.shape)
-    members, work = np.empty(max_active, dtype=np.int64), np.empty(n_features)
+    members = np.empty(max_active, dtype=np.int64)
+    work = (np.empty(n_features), np.empty(n_features), np.empty(n_features))
     for n in range(n_rows):
         row, y, chosen = evidence.singles[n], evidence.Y[n], candidates[n]
         _walk(fields, tree, y, chosen, row, evidence.silence[n], states, tops, logs, means)
@@ -266,10 +277,10 @@ class Walk:
         u = np.exp(np.maximum(rho * scaled, DEEPEST)) if not hard else np.zeros_like(scaled)
         v = np.exp(np.maximum((rho - 1.0) * scaled, DEEPEST)) if not hard else np.zeros_like(scaled)
         precision = 0.0 if self.poisson else 1.0 / params.noise_variance
-        log_odds, root = logit(params.activation), 0.0 if hard else 1.0 / rho
-        self.fields = Fields(
-            components, log_components, log_odds, u, v, beta, np.exp(log_largest), log_largest, precision, root
-        )
+        log_odds, largest, root = logit(params.activation), np.exp(log_largest), 0.0 if hard else 1.0 / rho
+        smooth = model.is_smooth and not hard
+        self.fields = Fields(components, log_components, log_odds, u, v, beta, largest, precision, root, smooth)
+        self.emphasis = model.weight_of_singles(beta)
         log_scale = 0.0 if self.poisson else 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
         self.log_silence = np.log1p(-params.activation).sum() - log_scale
 
@@ -320,7 +331,6 @@ class Walk:
             alone *= weights[:, None]
         single = alone.sum(axis=0)
         single_ay = alone.T @ evidence.Y
-        emphasis = weight_of_singles(self.beta)
         squares = np.einsum("nd,nd->n", evidence.Y, evidence.Y)
         of_singles = (
             alone.sum(axis=1) @ squares
@@ -330,8 +340,8 @@ class Walk:
         statistics = MaximalCausesStatistics(
             float(weights.sum()),
             weights @ evidence.singles,
-            sums.a + emphasis * single[:, None],
-            sums.ay + emphasis * single_ay,
+            sums.a + self.emphasis * single[:, None],
+            sums.ay + self.emphasis * single_ay,
             float(weights @ distance + of_singles),
         )
         return free_energies, statistics, evidence.singles
