@@ -6,6 +6,7 @@ import pytest
 from multicause.datasets import DatasetNotFound, load_sources
 from multicause.estimators import GSC
 from multicause.experiments.gsc_consistency import CURVES, sparse_data
+from multicause.experiments.gsc_directions import direction_data, robust_start
 from multicause.experiments.gsc_mixing import (
     FACTORED,
     TRUNCATED,
@@ -63,20 +64,32 @@ def test_bases_are_orthogonal_and_perturbed_by_the_variance_asked_for():
 
 
 def test_truncated_is_better_only_if_every_likely_difference_says_so():
-    better = comparison_rows("x", {TRUNCATED: [0.1, 0.1, 0.2], FACTORED: [0.2, 0.3, 0.3]})[1]
+    better = comparison_rows("x", {TRUNCATED: [0.1, 0.1, 0.2], FACTORED: [0.2, 0.3, 0.3]})[0]
     assert better.measured == pytest.approx(0.4 / 3)
     assert better.met
     alike = {TRUNCATED: [0.1, 0.1], FACTORED: [0.2, 0.05]}
-    assert not comparison_rows("x", alike)[1].met
-    assert comparison_rows("x", alike, equal=True)[1].met
-    assert not comparison_rows("x", {TRUNCATED: [0.2, 0.2], FACTORED: [0.1, 0.1]}, equal=True)[1].met
-    further = comparison_rows("x", {TRUNCATED: [0.1], "wider": [0.3], FACTORED: [0.2]})
-    assert [row.setting for row in further] == ["x", "x", "x, wider", "x, wider"]
-    assert [row.met for row in further] == [None, True, None, False]
-    another = comparison_rows("x", {TRUNCATED: [0.1], FACTORED: [0.2], f"{FACTORED}, other noise": [0.1]})
-    assert [row.setting for row in another] == ["x", "x", "x, factored, other noise"]
-    assert another[-1].met is None
+    assert not comparison_rows("x", alike)[0].met
+    assert comparison_rows("x", alike, equal=True)[0].met
+    assert not comparison_rows("x", {TRUNCATED: [0.2, 0.2], FACTORED: [0.1, 0.1]}, equal=True)[0].met
+    further = comparison_rows("x", {TRUNCATED: [0.1], FACTORED: [0.2], "other noise": [0.3]})
+    assert [row.setting for row in further] == ["x", "x, truncated", "x, factored", "x, other noise"]
+    assert [row.met for row in further] == [True, None, None, None]
     assert trial_details({TRUNCATED: [0.1, 0.2]})["trials"] == 2
+
+
+def test_a_robust_start_knows_the_middle_of_the_data_and_nothing_of_the_truth():
+    X, mixing = direction_data("Cauchy", 5, seed=1000)
+    wild = X.copy()
+    wild[:10] *= 1e6
+    for noise in ("full", "isotropic"):
+        start, same = robust_start(X, 1000, noise), robust_start(wild, 1000, noise)
+        for name, value in start.items():
+            np.testing.assert_allclose(same[name], value, atol=0.05 * np.abs(value).max())
+        assert np.abs(np.corrcoef(start["components_init"].ravel(), mixing.ravel())[0, 1]) < 0.5
+    gaussian = np.random.default_rng(0).standard_normal((4000, 3)) @ np.diag([1.0, 2.0, 3.0])
+    np.testing.assert_allclose(
+        robust_start(gaussian, 0, "full")["noise_variance_init"], np.diag([0.5, 2.0, 4.5]), atol=0.3
+    )
 
 
 def test_the_posterior_of_all_states_has_quality_one_and_a_truncated_one_less():
