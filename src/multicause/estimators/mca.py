@@ -16,6 +16,10 @@ class MCA(FieldEstimator):
     smooth maximum behind A sharpens as the temperature of `annealing` falls. It is a fixed-point step: the free energy
     rises in practice, but nothing guarantees it.
 
+    With Gaussian noise, annealing goes further: while hot, causes add up rather than hide each other, and fields learn
+    most from data points that a single cause explains. Free energies are those of this other model until T is 1. Data
+    that never show a cause alone are better learned with Poisson noise, or from several starts without annealing.
+
     Parameters
     ----------
     n_components : int or None, default=None
