@@ -5,12 +5,14 @@ import pytest
 from numpy.testing import assert_allclose
 
 from multicause import MCA
+from multicause.backends.numba_cpu.maximal_causes import MOST_KEPT, Walk
 from multicause.datasets import make_bars
 from multicause.learning import Annealing
 from multicause.metrics import found_causes
 from multicause.models import MaximalCauses
 from multicause.models.base import FieldParams
 from multicause.models.maximal_causes import sharpness, superpose
+from multicause.posteriors.definition import DefinitionWalk
 
 FIELDS = np.array([[3.0, 0.0, 1.0], [4.0, 2.0, 1.0]])
 BOTH, FIRST = np.ones((1, 2)), np.array([[1.0, 0.0]])
@@ -43,6 +45,27 @@ def test_fields_learn_from_single_causes_as_many_times_as_it_is_hot():
     assert_allclose(hot.s, cold.s)  # how often causes are active is counted as ever
     shared = model.accumulate(params, Y, states, np.array([[0.0, 1.0]]), 0.2)
     assert shared.a.max() <= 1.0 + 1e-12  # from two causes at once as ever
+
+
+def test_many_states_of_many_dimensions_are_walked_alike():
+    """Too many smooth maxima to be kept: they are computed a second time."""
+    rng = np.random.default_rng(0)
+    n_causes, n_features = 13, 70
+    model = MaximalCauses(n_causes, n_features)
+    params = FieldParams(rng.uniform(0.0, 3.0, (n_causes, n_features)), rng.uniform(0.1, 0.4, n_causes), 9.0)
+    Y, everything = model.sample(params, 2, rng)[0], np.tile(np.arange(n_causes, dtype=np.int32), (2, 1))
+    assert 2**n_causes * n_features > MOST_KEPT
+    wanted, actual = (
+        walk.accumulate(walk.evidence(Y), everything, np.ones(2))
+        for walk in (
+            DefinitionWalk(model, params, n_causes, False, 0.1),
+            Walk(model, params, n_causes, False, 0.1),
+        )
+    )
+    assert_allclose(actual[0], wanted[0], rtol=1e-10)
+    for name in wanted[1]._fields:
+        sums = getattr(wanted[1], name)
+        assert_allclose(getattr(actual[1], name), sums, rtol=0, atol=1e-10 * np.max(np.abs(sums)), err_msg=name)
 
 
 @pytest.mark.parametrize("noise", [0.0, 2.0])

@@ -24,6 +24,7 @@ OFF = -1e300  # the log joint of a state that is not there
 NEGLIGIBLE = 1e-14  # states of less weight add nothing to <A>
 NONE = np.zeros((0, 0))
 DEEPEST = -640.0  # exponent below which scaled powers of fields are cut off
+MOST_KEPT = 2**19  # numbers in the smooth maxima of a data point's states, beyond which they are computed again
 
 
 class Fields(NamedTuple):
@@ -114,7 +115,9 @@ def _walk(fields, tree, y, chosen, singles, silence, states, tops, logs, means):
             tops[1] = fields.u[cause]
             log_noise = 0.0
         else:
-            log_noise = _grow_smoothly(fields, cause, y, tops[depth - 1], tops[depth], logs[depth], means[row])
+            log_noise = _grow_smoothly(
+                fields, cause, y, tops[depth - 1], tops[depth], logs[depth], means[row % len(means)]
+            )
         if depth == 1:
             states[row] = singles[cause]
         else:
@@ -170,6 +173,14 @@ def _share_hard(components, members, weight, y, sums):
             sums.ay[members[k], d] += share * y[d]
 
 
+@njit(cache=True, nogil=True)
+def _add_up(u, members, total):
+    total[:] = 0.0
+    for k in range(members.size):
+        for d in range(total.size):
+            total[d] += u[members[k], d]
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _share(fields, members, weight, y, mean, sums, work):
     """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes.
@@ -180,11 +191,7 @@ def _share(fields, members, weight, y, mean, sums, work):
         _share_hard(fields.components, members, weight, y, sums)
         return
     total, logs, root = work
-    total[:] = 0.0
-    for k in range(members.size):
-        h = members[k]
-        for d in range(y.size):
-            total[d] += fields.u[h, d]
+    _add_up(fields.u, members, total)
     if not fields.smooth:
         _take_root(fields, total, logs, root)
         mean = root
@@ -210,7 +217,8 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
     states, weights = np.empty(n_states), np.empty(n_states)
     tops = np.zeros((max_active + 1, n_features))
     logs = np.full((max_active + 1, n_features), OFF)
-    means = np.zeros((n_states, n_features if fields.smooth else 0))
+    keeps = n_states * n_features <= MOST_KEPT
+    means = np.zeros((n_states if keeps else 1, n_features if fields.smooth else 0))
     log_normaliser, energy, distance = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
     alone = np.zeros(evidence.singles.shape)
     members = np.empty(max_active, dtype=np.int64)
@@ -230,9 +238,15 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
             if depth == 1:
                 alone[n, members[0]] += weights[k]
             else:
-                distance[n] += weights[k] * _squared_distance(fields, members[:depth], y, means[k])
+                mean = means[k % len(means)]
+                if fields.smooth and not keeps:
+                    mean[:] = 0.0
+                    if depth > 0:
+                        _add_up(fields.u, members[:depth], work[0])
+                        _take_root(fields, work[0], work[1], mean)
+                distance[n] += weights[k] * _squared_distance(fields, members[:depth], y, mean)
                 if depth > 1 and weights[k] > NEGLIGIBLE and sample_weights[n] > 0.0:
-                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, means[k], sums, work)
+                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, mean, sums, work)
             if sums.rebuilt.size:
                 _superpose(fields, members[:depth], weights[k], sums.rebuilt[n])
     return log_normaliser, energy, alone, distance
