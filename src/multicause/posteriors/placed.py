@@ -162,17 +162,13 @@ class PreparedPlaced:
         """Scores by which the H' components that explain most come first, (n, H), and the R best placements of each."""
         knots, values = self._functions
         lower, fraction = between(images, knots)
-        kernel = numba_cpu.load("places")
-        costs = 2.0 * self.params.noise_variance * np.log1p(1.0 / self.scene.masks)
-        return kernel.rank_objects(
+        return numba_cpu.load("places").rank_objects(
             np.ascontiguousarray(values.reshape(len(values), -1, *values.shape[3:])),
             lower,
             fraction,
             images,
-            kernel.Looks(self.scene.components, costs, self.params.background),
             placements,
-            self.scene.starts,
-            self.scene.offsets,
+            self.scene,
             self.posterior.n_candidates,
             self.posterior.n_placements,
         )

@@ -1,17 +1,7 @@
 """Functions of pixels' values, summed over components at given places: `multicause.selection.places` in loops."""
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
-
-
-class Looks(NamedTuple):
-    """What there is to be seen."""
-
-    components: np.ndarray  # (H, pixels, F)
-    costs: np.ndarray  # (H, pixels) of showing a component's pixel, as squared distances
-    background: np.ndarray  # (F,)
 
 
 @njit(cache=True, nogil=True)
@@ -25,7 +15,7 @@ def _sum_of_channels(function, lower, fraction):
 
 
 @njit(cache=True, nogil=True)
-def rank_objects(functions, lower, fraction, images, looks, placements, starts, offsets, n_ranked, n_kept):
+def rank_objects(functions, lower, fraction, images, placements, scene, n_ranked, n_kept):
     """Which components explain each image, and where.
 
     They are found one by one: the one that scores most, at its best placement, where no earlier one explains the image
@@ -35,6 +25,7 @@ def rank_objects(functions, lower, fraction, images, looks, placements, starts, 
     """
     n_rows, n_pixels = lower.shape[:2]
     n_components, n_choices = placements.shape[1:]
+    starts, offsets = scene.starts, scene.offsets
     ranks, kept = np.zeros((n_rows, n_components)), placements[:, :, :n_kept].copy()
     free = np.empty(n_pixels, dtype=np.bool_)
     scores = np.empty((n_components, n_choices))
@@ -64,26 +55,28 @@ def rank_objects(functions, lower, fraction, images, looks, placements, starts, 
                 d = start + offsets[a]
                 if free[d] and _sum_of_channels(functions[best, a], lower[n, d], fraction[n, d]) > 0.0:
                     free[d] = False
-        _drop(ranks[n], n_ranked, images[n], looks, starts[kept[n, :, 0]], offsets)
+        _drop(ranks[n], n_ranked, images[n], scene, starts[kept[n, :, 0]])
     return ranks, kept
 
 
 @njit(cache=True, nogil=True)
-def _drop(ranks, n_ranked, image, looks, starts, offsets):
+def _drop(ranks, n_ranked, image, scene, starts):
     """Set the ranks of all but n_ranked components to 0, one by one that whose absence costs least.
 
-    Each pixel is explained by whatever comes nearest to it: a component that covers it, or the background.
+    Each pixel is explained by whatever comes nearest to it: a component that covers it, or the background. That a
+    mask seldom shows a pixel counts as distance, too.
     """
     found = np.flatnonzero(ranks)
     if found.size <= n_ranked:
         return
     costs = np.full((found.size + 1, len(image)), np.inf)
     for d in range(len(image)):
-        costs[-1, d] = np.sum((image[d] - looks.background) ** 2)
+        costs[-1, d] = np.sum((image[d] - scene.background) ** 2)
     for i, h in enumerate(found):
-        for a in range(offsets.size):
-            d = starts[h] + offsets[a]
-            costs[i, d] = np.sum((image[d] - looks.components[h, a]) ** 2) + looks.costs[h, a]
+        for a in range(scene.offsets.size):
+            d = starts[h] + scene.offsets[a]
+            rarity = 2.0 / scene.precision * np.log1p(1.0 / scene.masks[h, a])
+            costs[i, d] = np.sum((image[d] - scene.components[h, a]) ** 2) + rarity
     for _ in range(found.size - n_ranked):
         missed = np.where(ranks[found] > 0.0, 0.0, np.inf)
         for d in range(len(image)):
