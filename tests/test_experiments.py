@@ -231,9 +231,9 @@ def test_the_network_is_stopped_once_each_cause_keeps_a_unit_of_its_own():
 
 
 def test_of_the_starts_that_go_on_as_mca_the_one_of_largest_free_energy_is_kept():
-    data = max_bars(100, 4, random_state=1001)
+    data = max_bars(100, 4, random_state=1002)
     setting = MaximalSetting("", "R-MCA_NN", n_components=8, n_presentations=300, then_mca=True)
-    first, best = (fit_then_mca(replace(setting, n_init=n_init), data, 1001) for n_init in (1, 4))
+    first, best = (fit_then_mca(replace(setting, n_init=n_init), data, 1002) for n_init in (1, 4))
     assert isinstance(best, MCA)
     assert best.free_energy_[-1] > first.free_energy_[-1] > first.free_energy_[0]
 

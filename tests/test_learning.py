@@ -13,7 +13,7 @@ from multicause.estimators import ETNMF, LinCA
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads, tree_reduce
 from multicause.experiments.callbacks import Listener
-from multicause.learning import EM, Annealing, DataClassification, Plan, Stop, run
+from multicause.learning import EM, Annealing, ConditionalCooling, DataClassification, Plan, Stop, run
 from multicause.learning.em import keep_best
 from multicause.learning.moments import data_moments
 from multicause.models import DataMoments, combine
@@ -125,6 +125,16 @@ def test_the_number_of_threads_follows_the_argument_and_the_environment(monkeypa
     assert [effective_threads(n) for n in (None, 3, -1, -2)] == [8, 3, 8, 7]
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     assert effective_threads(None) == 2
+
+
+def test_conditional_cooling_shakes_fields_until_the_last_temperature():
+    cooling = ConditionalCooling(3.0, 1.0, n_cooling_steps=2, hold=1, patience=2, parameter_noise=0.3)
+    schedule = cooling.steps()
+    steps = [next(schedule)] + [schedule.send(change) for change in (0.0, 1.0, 0.0, 0.0)]
+    assert [step.temperature for step in steps] == [3.0, 2.0, 2.0, 1.0, 1.0]
+    assert [step.parameter_noise for step in steps] == [0.3, 0.3, 0.3, 0.0, 0.0]
+    with pytest.raises(ValueError, match="'parameter_noise' of ConditionalCooling"):
+        ConditionalCooling(3.0, parameter_noise=-1.0)
 
 
 def test_the_annealing_schedule_holds_cools_and_settles():

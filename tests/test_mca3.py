@@ -12,7 +12,7 @@ from scipy.special import gammaln, logsumexp
 from multicause import MCA3
 from multicause.datasets import make_bars
 from multicause.execution.chunks import Chunk
-from multicause.learning import ConditionalCooling, Step, Stop
+from multicause.learning import Annealing, ConditionalCooling, Step, Stop
 from multicause.metrics.reliability import found_causes
 from multicause.models.base import DataMoments, combine
 from multicause.models.few_maximal_causes import FewCausesParams, ThirdOrderCauses, expected_field_sum
@@ -192,7 +192,8 @@ def test_the_zero_state_explains_nothing_but_zeros():
 
 def test_results_have_the_same_bits_for_any_thread_count_and_answers_for_any_chunk_size():
     X = bars(1500).X
-    settings = {"max_iter": 20, "chunk_size": 256, "random_state": 0}
+    cooling = ConditionalCooling(initial=4.6, parameter_noise=0.1)
+    settings = {"cooling": cooling, "max_iter": 20, "chunk_size": 256, "random_state": 0}
     with pytest.warns(match="MCA3: the iterations ran out before the fields came to rest: raise max_iter"):
         fits = [MCA3(6, n_jobs=n, **settings).fit(X) for n in (1, 3)]
     assert fits[0].stop_ is Stop.NOT_AT_REST
@@ -219,15 +220,32 @@ def well_explained(fit, X):
     return free_energies[len(free_energies) // 2 :].mean()
 
 
+def finds_all(fit, drawn):
+    return found_causes(fit.components_, drawn.components, fit.log_joint(drawn.components, np.eye(10)), None).all_found
+
+
 def test_restarts_find_bars_that_a_single_fit_misses():
     drawn = bars(500, 5, noise=0.0, seed=1005)
-    fits = [MCA3(10, n_init=n, random_state=1005).fit(drawn.X) for n in (1, 4)]
-    found = [
-        found_causes(fit.components_, drawn.components, fit.log_joint(drawn.components, np.eye(10)), None).all_found
-        for fit in fits
-    ]
-    assert found == [False, True]
+    calm = ConditionalCooling(initial=11.0)
+    fits = [MCA3(10, cooling=calm, n_init=n, random_state=1005).fit(drawn.X) for n in (1, 4)]
+    assert [finds_all(fit, drawn) for fit in fits] == [False, True]
     assert well_explained(fits[1], drawn.X) > well_explained(fits[0], drawn.X)
+
+
+def test_shaken_fields_find_bars_that_calm_ones_miss():
+    found = []
+    for seed in range(1010, 1018):
+        drawn = bars(500, 5, noise=0.0, seed=seed)
+        fits = (MCA3(10, cooling=cooling, random_state=seed) for cooling in (ConditionalCooling(11.0), "auto"))
+        found.append([finds_all(fit.fit(drawn.X), drawn) for fit in fits])
+    calm, shaken = np.sum(found, axis=0)
+    assert calm < shaken == len(found)
+
+
+def test_an_annealing_lasts_as_long_as_iterations_are_given():
+    fit = MCA3(6, cooling=Annealing(5.0, 1.5, parameter_noise=0.5), max_iter=37, random_state=0).fit(bars(100).X)
+    assert fit.n_iter_ == 37
+    assert MCA3(6, random_state=0).fit(bars(100).X).n_iter_ == 200
 
 
 def test_a_warm_start_goes_on():

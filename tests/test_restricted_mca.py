@@ -13,7 +13,7 @@ from sklearn.base import clone
 from multicause import RestrictedMCA, load_model, save_model
 from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
-from multicause.learning import Step, Stop
+from multicause.learning import ConditionalCooling, Step, Stop
 from multicause.metrics.reliability import found_causes
 from multicause.models.few_maximal_causes import FewCausesParams, RestrictedCauses
 from multicause.posteriors.shared_states import SharedStates
@@ -97,6 +97,18 @@ def test_the_causes_of_bars_are_found(solver):
     assert fit.n_presentations_ == (50_000 if solver == "online" else 0)
     assert len(fit.free_energy_) == fit.n_iter_ + 1
     assert_allclose(fit.free_energy_[-1], fit.score(drawn.X), rtol=1e-12)
+
+
+def test_equal_fields_part_when_they_are_shaken():
+    X = bars(200, noise=0.0).X
+    equal = np.ones((6, X.shape[1]))
+    calm, shaken = (
+        RestrictedMCA(6, components_init=equal, cooling=cooling, random_state=0).fit(X).components_
+        for cooling in (ConditionalCooling(7.3), "auto")
+    )
+    assert np.linalg.matrix_rank(calm, tol=1.0) < 4  # rounding alone parts some of them, late
+    assert np.linalg.matrix_rank(shaken, tol=1.0) == 6
+    assert_allclose(shaken.sum(axis=1), shaken.sum(axis=1)[0])
 
 
 def test_answers_equal_the_definition():

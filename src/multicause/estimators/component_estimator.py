@@ -88,7 +88,7 @@ class ComponentEstimator(
         with InProcess(effective_threads(self.n_jobs)) as executor:
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
-            plan = self._plan()
+            plan = self._plan(moments)
             model = self._model(n_components, X.shape[1], moments)
             posterior = self._posterior(n_components, bool(self.monotone))
             em = EM(model, posterior, plan, executor, chunks, moments)
@@ -297,7 +297,7 @@ class ComponentEstimator(
             consumers.append(Progress(plan.n_steps, n_init, type(self).__name__))
         return consumers
 
-    def _plan(self) -> Plan:
+    def _plan(self, moments: DataMoments) -> Schedule:
         classification = DataClassification() if self.data_classification is True else self.data_classification or None
         return Plan(self.max_iter, self.annealing, classification)
 

@@ -11,8 +11,10 @@ from multicause._compat import StrOptions
 from multicause.backends.numba_cpu.subset_tree import count_subsets
 from multicause.estimators.component_estimator import ComponentEstimator
 from multicause.estimators.initial_values import check_activation, check_components, refuse_negative
-from multicause.learning import ConditionalCooling, Outcome, Stop
+from multicause.learning import Annealing, ConditionalCooling, Outcome, Plan, Stop
+from multicause.learning.annealing import Schedule
 from multicause.learning.restarts import merit_among_well_explained
+from multicause.models.base import DataMoments
 from multicause.models.few_maximal_causes import FewCausesParams
 from multicause.models.maximal_causes import SMALLEST_FIELD
 from multicause.posteriors.shared_states import SharedStates
@@ -47,7 +49,7 @@ class FewCausesEstimator(ComponentEstimator):
 
     _parameter_constraints: dict = {
         **{name: ComponentEstimator._parameter_constraints[name] for name in _SHARED.split()},
-        "cooling": [ConditionalCooling, StrOptions({"auto"}), None],
+        "cooling": [ConditionalCooling, Annealing, StrOptions({"auto"}), None],
     }
     _max_active = 1
     components_: np.ndarray
@@ -93,16 +95,22 @@ class FewCausesEstimator(ComponentEstimator):
     def _merit(self, em, outcome) -> float:
         return merit_among_well_explained(em, outcome.params)
 
-    def _cooled(self, initial: float) -> ConditionalCooling:
-        """The cooling asked for; "auto" starts at the temperature `initial`, None stays at 1.
+    def _plan(self, moments: DataMoments) -> Schedule:
+        """The cooling asked for; None stays at temperature 1.
 
-        At temperature 1 fields of equal brightness may trade places for ever, by a little: a larger change is rest.
+        There fields of equal brightness may trade places for ever, by a little: a larger change is rest.
         """
         if self.cooling is None:
             return ConditionalCooling(initial=1.0, final=1.0, hold=0, threshold=1e-2, n_steps=self.max_iter)
-        if self.cooling == "auto":
-            return ConditionalCooling(initial=max(initial, 1.5), n_steps=self.max_iter)
-        return replace(self.cooling, n_steps=self.max_iter)
+        if isinstance(self.cooling, Annealing):
+            return Plan(self.max_iter, self.cooling)
+        if isinstance(self.cooling, ConditionalCooling):
+            return replace(self.cooling, n_steps=self.max_iter)
+        return self._own_cooling(moments)
+
+    def _own_cooling(self, moments: DataMoments) -> Schedule:
+        """What cooling="auto" stands for."""
+        raise NotImplementedError
 
     def _warm(self, em) -> FewCausesParams:
         """The last fit's parameters."""

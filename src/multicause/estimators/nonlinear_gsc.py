@@ -259,7 +259,7 @@ class NonlinearGSC(FieldEstimator):
     def _model(self, n_components, n_features, moments=None):
         return SpikeSlabMax(n_components, n_features, **self._model_settings(n_components, moments))
 
-    def _plan(self) -> Plan:
+    def _plan(self, moments) -> Plan:
         given = self.components_init is not None or (self.warm_start and hasattr(self, "components_"))
         if self.annealing == "auto":
             return Plan(self.max_iter, None if given else COOLING)

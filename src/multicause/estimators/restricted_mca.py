@@ -8,10 +8,19 @@ from multicause._compat import Interval, StrOptions
 from multicause.estimators.component_estimator import _seed
 from multicause.estimators.few_causes_estimator import FewCausesEstimator
 from multicause.execution import InProcess, split
-from multicause.learning import Outcome, Stop
+from multicause.learning import ConditionalCooling, Outcome, Stop
+from multicause.learning.annealing import Schedule
 from multicause.learning.moments import data_moments
 from multicause.learning.online import HebbianRule, Online, default_presentations
-from multicause.models.few_maximal_causes import FewCausesParams, RestrictedCauses, expected_field_sum
+from multicause.models.few_maximal_causes import (
+    FewCausesParams,
+    RestrictedCauses,
+    expected_brightness,
+    expected_field_sum,
+)
+
+FINAL = 1.5  # temperature
+SHAKE = 3e-4  # standard deviation of the noise on the fields while they cool, of a cause's brightness
 
 
 class RestrictedMCA(FewCausesEstimator):
@@ -33,9 +42,10 @@ class RestrictedMCA(FewCausesEstimator):
     field_sum : float or "auto", default="auto"
         The fixed sum C of every field. "auto" takes the sum that explains the data's mean and variance if causes of
         equal brightness are active two at a time on average: 50 for the standard bars of value 10.
-    cooling : ConditionalCooling, "auto" or None, default="auto"
+    cooling : ConditionalCooling, Annealing, "auto" or None, default="auto"
         Temperatures of solver="batch". "auto" cools from 0.7 D + 1 to 1.5, a step at a time, whenever the fields have
-        come to rest; None learns at temperature 1.
+        come to rest, and shakes them by 0.0003 of a cause's brightness, so that fields that became equal while hot can
+        part again; None learns at temperature 1.
     temperature : float, default=16.0
         The constant temperature of solver="online".
     learning_rate : float, default=1.0
@@ -47,7 +57,8 @@ class RestrictedMCA(FewCausesEstimator):
     components_init : array-like of shape (n_components, n_features) or None, default=None
         Initial generative fields, scaled to the sum C; None draws |N(1, 1/3)|.
     max_iter : int, default=1000
-        Most EM iterations of solver="batch"; replaces the `n_steps` of `cooling`.
+        Most EM iterations of solver="batch"; replaces the `n_steps` of a `ConditionalCooling`, and is what an
+        `Annealing` stretches to.
     n_init : int, default=1
         Fits from different initial fields, of which the one with the largest free energy over the better-explained half
         of the data is kept: over all data, points of many causes would prefer fields that merge causes.
@@ -204,8 +215,10 @@ class RestrictedMCA(FewCausesEstimator):
             field_sum = expected_field_sum(moments, n_components) if automatic else float(self.field_sum)
         return RestrictedCauses(n_components, n_features, field_sum=field_sum, activation=self.activation)
 
-    def _plan(self):
-        return self._cooled(0.7 * self.n_features_in_ + 1.0)
+    def _own_cooling(self, moments) -> Schedule:
+        noise = SHAKE * expected_brightness(moments)
+        initial = max(0.7 * self.n_features_in_ + 1.0, FINAL)
+        return ConditionalCooling(initial, FINAL, n_steps=self.max_iter, parameter_noise=noise)
 
     def _rule(self) -> HebbianRule:
         return HebbianRule(float(self.temperature), float(self.learning_rate), float(self.weight_noise))

@@ -28,8 +28,10 @@ POLISH: dict[str, Any] = {
     "tol": 1e-4,
 }  # of MCA after another algorithm
 BETWEEN_LOOKS = 50  # pattern presentations from one look at the units to the next
-MOST_PRESENTATIONS = 200_000  # where they do not become stable; the paper gives no limit
-INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init; R-MCA scales its fields to their sum C
+MOST_PRESENTATIONS = 1_000_000  # where they do not become stable; the paper gives no limit
+INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init
+RESTRICTED_LEVEL = 2.0  # the same of R-MCA, which keeps it: C = 2 D, the sum of a bar on a 5 x 5 grid
+PARTING = 3e-3  # noise on R-MCA2's fields while they cool, of bars of value 10: equal fields would stay so
 
 max_bars = partial(make_bars, superposition="max", noise=0.0)
 noisy_bars = partial(max_bars, noise="poisson")
@@ -47,6 +49,8 @@ class MaximalSetting:
     initial_temperature: float | None = None  # None: 0.4 D + 1 for MCA3, 0.7 D + 1 for R-MCA2, 16 for R-MCA_NN, 5
     rest: float = 2.5e-3  # threshold on the change of the fields below which it cools
     parameter_noise: float = 0.0  # of MCA
+    known_sum: bool = False  # R-MCA is told the mean sum of the causes
+    own_cooling: bool = False  # MCA3's default instead of the paper's
     init: Literal["random", "online"] = "random"  # of MCA3
     then_mca: bool = False  # go on with MCA, of more causes at once, whose free energy also judges between starts
     n_init: int = 1
@@ -71,7 +75,7 @@ class MaximalTrial(NamedTuple):
 
 
 def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) -> Estimator:
-    """The paper's estimator; R-MCA is told the sum C of the causes, or its mean where they differ."""
+    """The paper's estimator."""
     common: dict[str, Any] = {"max_iter": setting.max_iter, "n_init": setting.n_init, "random_state": seed, "n_jobs": 1}
     n_features = causes.shape[1]
     if setting.algorithm == "MCA":
@@ -81,18 +85,21 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
     if setting.algorithm == "MCA3":
         drawn = setting.init == "random" and setting.n_init == 1
         fields = _initial_fields(setting.n_components, n_features, seed) if drawn else None
-        cooling = _cooling(setting, 0.4 * n_features + 1.0) if setting.init == "random" else "auto"
+        automatic = setting.own_cooling or setting.init == "online"
+        cooling = "auto" if automatic else _cooling(setting, 0.4 * n_features + 1.0)
         return MCA3(setting.n_components, components_init=fields, init=setting.init, cooling=cooling, **common)
-    common |= {"field_sum": float(causes.sum(axis=1).mean()), "activation": setting.activation}
+    field_sum = float(causes.sum(axis=1).mean()) if setting.known_sum else RESTRICTED_LEVEL * n_features
+    common |= {"field_sum": field_sum, "activation": setting.activation}
     if setting.algorithm == "R-MCA2":
-        return RestrictedMCA(setting.n_components, cooling=_cooling(setting, 0.7 * n_features + 1.0), **common)
+        cooling = _cooling(setting, 0.7 * n_features + 1.0, PARTING)
+        return RestrictedMCA(setting.n_components, cooling=cooling, **common)
     temperature = setting.initial_temperature or 16.0
     common["n_presentations"] = setting.n_presentations
     return RestrictedMCA(setting.n_components, solver="online", temperature=temperature, **common)
 
 
-def _cooling(setting: MaximalSetting, initial: float) -> ConditionalCooling:
-    return ConditionalCooling(initial=setting.initial_temperature or initial, threshold=setting.rest)
+def _cooling(setting: MaximalSetting, initial: float, noise: float = 0.0) -> ConditionalCooling:
+    return ConditionalCooling(setting.initial_temperature or initial, threshold=setting.rest, parameter_noise=noise)
 
 
 def _initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray:

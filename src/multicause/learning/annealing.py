@@ -72,10 +72,7 @@ class Annealing:
                 "The shares 'hold' and 'settle' of Annealing must be at least 0 and sum to at most 1. "
                 f"Got hold={self.hold} and settle={self.settle} instead."
             )
-        if not 0.0 <= self.parameter_noise < float("inf"):
-            raise ValueError(
-                f"The 'parameter_noise' of Annealing must be at least 0. Got {self.parameter_noise} instead."
-            )
+        _check_noise(self)
 
     def temperature(self, progress: float) -> float:
         """The temperature after the share `progress` of the iterations."""
@@ -155,6 +152,9 @@ class ConditionalCooling:
         Iterations at rest, at the last temperature, after which the fit ends.
     n_steps : int
         Most iterations.
+    parameter_noise : float
+        Standard deviation of the Gaussian noise added to the fields after each M-step above the last temperature. A
+        little parts fields that have become equal while hot, which would stay so; too much, and they never rest.
     """
 
     initial: float
@@ -164,6 +164,7 @@ class ConditionalCooling:
     threshold: float = 2.5e-3
     patience: int = 20
     n_steps: int = 1000
+    parameter_noise: float = 0.0
 
     anneals: ClassVar[bool] = True
     classification: ClassVar[None] = None
@@ -178,17 +179,25 @@ class ConditionalCooling:
             raise ValueError(
                 f"ConditionalCooling needs a positive threshold and positive numbers of steps. Got {self}."
             )
+        _check_noise(self)
 
     def steps(self) -> Generator[Step, float, None]:
         temperature, calm_at_the_end = self.initial, 0
         fall = (self.initial - self.final) / self.n_cooling_steps
         for number in range(self.n_steps):
-            change = yield Step(number, temperature)
+            hot = temperature > self.final
+            change = yield Step(number, temperature, parameter_noise=self.parameter_noise if hot else 0.0)
             calm = change < self.threshold
-            if temperature > self.final:
+            if hot:
                 if calm and number + 1 >= self.hold:
                     temperature = max(temperature - fall, self.final)
             else:
                 calm_at_the_end = calm_at_the_end + 1 if calm else 0
                 if calm_at_the_end == self.patience:
                     return
+
+
+def _check_noise(schedule: Annealing | ConditionalCooling) -> None:
+    noise = schedule.parameter_noise
+    if not 0.0 <= noise < float("inf"):
+        raise ValueError(f"The 'parameter_noise' of {type(schedule).__name__} must be at least 0. Got {noise} instead.")

@@ -114,6 +114,11 @@ class FewMaximalCauses:
         drawn = np.abs(rng.normal(1.0, 1.0 / 3.0, size=(self.n_components, self.n_features)))
         return np.maximum(drawn * (level / drawn.mean()), SMALLEST_FIELD)
 
+    def perturb(self, params: FewCausesParams, scale: float, rng: np.random.Generator) -> FewCausesParams:
+        """Add N(0, scale^2) to every field entry; none gets below 0."""
+        moved = params.components + scale * rng.standard_normal(params.components.shape)
+        return params._replace(components=np.maximum(moved, SMALLEST_FIELD))
+
     @property
     def _all_causes(self) -> MaximalCauses:
         return MaximalCauses(self.n_components, self.n_features, noise="poisson")
@@ -231,6 +236,10 @@ class RestrictedCauses(FewMaximalCauses):
         target = np.divide(statistics.ay, total, out=params.components.copy(), where=total > 0.0)
         return params._replace(components=self.normalise(target))
 
+    def perturb(self, params: FewCausesParams, scale: float, rng: np.random.Generator) -> FewCausesParams:
+        moved = super().perturb(params, scale, rng)
+        return moved._replace(components=self.normalise(moved.components))
+
 
 def step_function(x: np.ndarray, beta: float) -> np.ndarray:
     """S_T(x) = 1 / (1 + exp(-lambda x / (T - 1))) (MCA eq. 35); at T = 1 the Heaviside function, 1/2 at 0."""
@@ -248,16 +257,21 @@ def expected_field_sum(moments: DataMoments, n_components: int) -> float:
     """The sum of one cause's field, from the mean and the spread of the data alone.
 
     Let every cause have brightness v where it is on, let k causes meet in each dimension, and let two be active on
-    average. Then E[y] = v (1 - (1 - pi)^k) and E[y^2] = v E[y], which give v and k, and k v D is shared by H causes.
+    average. Then E[y] = v (1 - (1 - pi)^k), which gives k, and k v D is shared by H causes.
     Bars of value 10 on a 5 x 5 grid: v = 10, k = 2, and a sum of 50, as in MCA Appendix E.1.
     """
-    mean = float(moments.mean.mean())
+    mean, brightness = float(moments.mean.mean()), expected_brightness(moments)
     if mean <= 0.0:
         return 1.0
-    brightness = float((moments.variance + moments.mean**2).mean()) / mean
     lit = min(mean / brightness, 1.0 - 1e-12)
     k = min(np.log1p(-lit) / np.log1p(-two_active(n_components)), n_components)
     return float(k * brightness * len(moments.mean) / n_components)
+
+
+def expected_brightness(moments: DataMoments) -> float:
+    """v of causes that are all as bright where they are on: y is 0 or v, so that E[y^2] = v E[y]. 10 for the bars."""
+    mean = float(moments.mean.mean())
+    return float((moments.variance + moments.mean**2).mean()) / mean if mean > 0.0 else 0.0
 
 
 @lru_cache(maxsize=32)
