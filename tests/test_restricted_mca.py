@@ -106,8 +106,8 @@ def test_equal_fields_part_when_they_are_shaken():
         RestrictedMCA(6, components_init=equal, cooling=cooling, random_state=0).fit(X).components_
         for cooling in (ConditionalCooling(7.3), "auto")
     )
-    assert np.linalg.matrix_rank(calm, tol=1.0) < 4  # rounding alone parts some of them, late
-    assert np.linalg.matrix_rank(shaken, tol=1.0) == 6
+    assert len(np.unique(calm.round(), axis=0)) < 4  # rounding alone parts some of them, late
+    assert len(np.unique(shaken.round(), axis=0)) == 6
     assert_allclose(shaken.sum(axis=1), shaken.sum(axis=1)[0])
 
 
