@@ -19,7 +19,6 @@ from multicause.models.few_maximal_causes import (
     expected_field_sum,
 )
 
-FINAL = 1.5  # temperature
 SHAKE = 3e-4  # standard deviation of the noise on the fields while they cool, of a cause's brightness
 
 
@@ -217,8 +216,8 @@ class RestrictedMCA(FewCausesEstimator):
 
     def _own_cooling(self, moments) -> Schedule:
         noise = SHAKE * expected_brightness(moments)
-        initial = max(0.7 * self.n_features_in_ + 1.0, FINAL)
-        return ConditionalCooling(initial, FINAL, n_steps=self.max_iter, parameter_noise=noise)
+        initial = 0.7 * self.n_features_in_ + 1.0
+        return ConditionalCooling(initial, n_steps=self.max_iter, parameter_noise=noise)
 
     def _rule(self) -> HebbianRule:
         return HebbianRule(float(self.temperature), float(self.learning_rate), float(self.weight_noise))
