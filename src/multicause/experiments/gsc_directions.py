@@ -15,8 +15,11 @@ from multicause.experiments.gsc_mixing import (
     plot_curves,
     trial_details,
     unmixing_error,
+    verdict_row,
 )
+from multicause.learning import Annealing
 
+ANNEALED = "annealed (ours)"
 ONE_VARIANCE, FACTORED_FULL = "truncated, one noise variance", "factored, noise covariance"
 PRIORS = ("Cauchy", "Laplace")
 SIZES = (20, 40, 60, 80, 100)  # D = H
@@ -34,7 +37,7 @@ def gsc_directions(options: Options) -> Result:
             task = partial(direction_errors, prior, size, 5 if options.quick else MAX_ITER)
             trials = run_trials(task, options.seeds(N_TRIALS), options, title)
             indices[prior, size] = by_method(title, trials, options)
-            rows += comparison_rows(title, indices[prior, size])
+            rows += [verdict_row(title, indices[prior, size], ANNEALED), *comparison_rows(title, indices[prior, size])]
             details[title] = trial_details(indices[prior, size])
     return Result("gsc-directions", rows, _figure(indices), details=details)
 
@@ -77,11 +80,15 @@ def method_settings(size: int) -> dict[str, dict[str, Any]]:
     All strengths of a standard prior differ from zero, so that a truncated posterior leaves many out: with a covariance
     they become noise in their directions instead of noise everywhere. What each does with the other's noise stands
     beside the two.
+
+    The paper does without annealing. With it, more of a hundred causes end in directions of the data, at a larger free
+    energy.
     """
     truncated = {"n_candidates": size // 10, "max_active": size // 10}
     factored = {"posterior": "factored"}
     return {
         TRUNCATED: {**truncated, "noise": "full"},
+        ANNEALED: {**truncated, "noise": "full", "annealing": Annealing(4.0)},
         FACTORED: {**factored, "noise": "isotropic"},
         ONE_VARIANCE: {**truncated, "noise": "isotropic"},
         FACTORED_FULL: {**factored, "noise": "full"},
@@ -94,6 +101,8 @@ def _figure(indices: dict[tuple[str, int], Indices]):
     figure, axes = plt.subplots(1, len(PRIORS), figsize=(9.0, 3.4), layout="constrained")
     for ax, prior in zip(axes, PRIORS, strict=True):
         sizes = [size for name, size in indices if name == prior]
-        plot_curves(ax, sizes, {m: [indices[prior, size][m] for size in sizes] for m in (TRUNCATED, FACTORED)})
+        plot_curves(
+            ax, sizes, {m: [indices[prior, size][m] for size in sizes] for m in (TRUNCATED, ANNEALED, FACTORED)}
+        )
         ax.set(title=prior, xlabel="D = H")
     return figure
