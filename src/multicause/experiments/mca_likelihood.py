@@ -13,17 +13,18 @@ from multicause.learning import Annealing
 from multicause.metrics import bootstrap_interval
 from multicause.models.maximal_causes import SMALLEST_FIELD
 
-EXACT = "MCA_ex"
+EXACT, SHAKEN = "MCA_ex", "MCA_ex, shaken (ours)"
 OURS = "R-MCA2, then MCA_ex (ours)"
 PUBLISHED = {
     EXACT: "slightly above",
     "MCA3": "just below",
     "R-MCA2": "just below",
     "R-MCA_NN": "somewhat below",
+    SHAKEN: "slightly above",
     OURS: "slightly above",
 }
 N_STARTS = 5
-SHAKE = 2.5  # noise on the exact fit's fields while it cools, of bars of value 10: without it, all starts merge bars
+SHAKE = 2.5  # noise on the exact fit's fields while it cools, of bars of value 10: without it, all starts merge some
 DATA_SEED = 0  # all fits learn from the same patterns, as in the paper
 
 
@@ -66,16 +67,16 @@ def _fit(title: str, bars: Bars, seed: int, quick: bool):
     if title == OURS:
         exact: dict[str, Any] = {"n_candidates": None, "max_iter": 10 if quick else 50, "tol": 1e-4}
         return go_on_as_mca(_fit("R-MCA2", bars, seed, quick), bars, seed, **exact)
-    if title != EXACT:
+    if title not in (EXACT, SHAKEN):
         shorter: dict[str, Any] = {"max_iter": 20, "n_presentations": 1000} if quick else {}
         return fit_setting(MaximalSetting(title, title, noisy_bars, **shorter), bars, seed)  # type: ignore[arg-type]
-    n_features = bars.X.shape[1]
+    initial, noise = 0.4 * bars.X.shape[1] + 1.0, SHAKE if title == SHAKEN else 0.0
     return MCA(
         10,
         n_candidates=None,
         noise="poisson",
         activation_init=0.1,
-        annealing=Annealing(0.4 * n_features + 1.0, 1.05, parameter_noise=SHAKE),
+        annealing=Annealing(initial, 1.05, parameter_noise=noise),
         max_iter=10 if quick else 100,
         random_state=seed,
         n_jobs=1,
@@ -86,7 +87,7 @@ def _row(title: str, published: str, trials: list[LikelihoodTrial]) -> Row:
     """Gain over the generating parameters; the paper puts a sign to it, but no figure except for the exact fit."""
     gains = [trial.learned - trial.generating for trial in trials]
     interval = bootstrap_interval(gains)
-    met = bool(interval[1] >= 0.0) if title in (EXACT, OURS) else None
+    met = bool(interval[1] >= 0.0) if title in (EXACT, SHAKEN, OURS) else None
     return Row(title, "log-likelihood per point, less the generating", published, float(np.mean(gains)), interval, met)
 
 
