@@ -230,6 +230,15 @@ def test_the_network_is_stopped_once_each_cause_keeps_a_unit_of_its_own():
     assert learn_until_stable(short, data, 1000).n_presentations_ == 500
 
 
+def test_a_slow_network_learns_crowded_bars_without_a_look_at_them():
+    data = max_bars(500, 5, probability=0.3, random_state=1000)
+    setting = MaximalSetting("", "R-MCA_NN", n_components=20, activation=0.2, initial_temperature=12.0)
+    slow = replace(setting, learning_rate=0.3, n_presentations=30_000)
+    network = maximal_estimator(slow, data.components, 1000)
+    assert network.get_params()["weight_noise"] == pytest.approx(0.3 * 0.02)
+    assert recover(network.fit(data.X), data.components).all_found
+
+
 def test_of_the_starts_that_go_on_as_mca_the_one_of_largest_free_energy_is_kept():
     data = max_bars(100, 4, random_state=1002)
     setting = MaximalSetting("", "R-MCA_NN", n_components=8, n_presentations=300, then_mca=True)

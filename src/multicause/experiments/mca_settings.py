@@ -32,6 +32,7 @@ MOST_PRESENTATIONS = 1_000_000  # where they do not become stable; the paper giv
 INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init
 RESTRICTED_LEVEL = 2.0  # the same of R-MCA, which keeps it: C = 2 D, the sum of a bar on a 5 x 5 grid
 PARTING = 3e-3  # noise on R-MCA2's fields while they cool, of bars of value 10: equal fields would stay so
+ONLINE_NOISE = 0.02  # on R-MCA_NN's fields at each pattern, at a learning rate of 1
 
 max_bars = partial(make_bars, superposition="max", noise=0.0)
 noisy_bars = partial(max_bars, noise="poisson")
@@ -49,6 +50,8 @@ class MaximalSetting:
     initial_temperature: float | None = None  # None: 0.4 D + 1 for MCA3, 0.7 D + 1 for R-MCA2, 16 for R-MCA_NN, 5
     rest: float = 2.5e-3  # threshold on the change of the fields below which it cools
     parameter_noise: float = 0.0  # of MCA
+    learning_rate: float = 1.0  # of R-MCA_NN, whose noise on the fields goes with it
+    until_stable: bool = True  # R-MCA_NN stops once the causes have units, as in the paper; False: it is not told them
     known_sum: bool = False  # R-MCA is told the mean sum of the causes
     own_cooling: bool = False  # MCA3's default instead of the paper's
     init: Literal["random", "online"] = "random"  # of MCA3
@@ -94,6 +97,7 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
         cooling = _cooling(setting, 0.7 * n_features + 1.0, PARTING)
         return RestrictedMCA(setting.n_components, cooling=cooling, **common)
     temperature = setting.initial_temperature or 16.0
+    common |= {"learning_rate": setting.learning_rate, "weight_noise": ONLINE_NOISE * setting.learning_rate}
     common["n_presentations"] = setting.n_presentations
     return RestrictedMCA(setting.n_components, solver="online", temperature=temperature, **common)
 
@@ -174,7 +178,7 @@ def maximal_trial(setting: MaximalSetting, seed: int) -> MaximalTrial:
     data = setting.data(random_state=seed)
     if setting.then_mca:
         estimator: Estimator = fit_then_mca(setting, data, seed)
-    elif setting.algorithm == "R-MCA_NN" and setting.n_init == 1:
+    elif setting.algorithm == "R-MCA_NN" and setting.until_stable:
         estimator = learn_until_stable(maximal_estimator(setting, data.components, seed), data, seed)
     else:
         estimator = fit_setting(setting, data, seed)
