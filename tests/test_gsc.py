@@ -138,8 +138,20 @@ def test_the_factored_bound_never_falls_and_stays_below_the_evidence(noise, miss
 def test_the_free_energy_never_falls_with_missing_entries(noise, slab):
     X = with_gaps(signed_bars(150), 0.2)
     settings = {"n_candidates": 3, "max_active": 2, "monotone": True, "max_iter": 8, "tol": 0.0, "random_state": 0}
-    history = GSC(4, noise=noise, slab=slab, **settings).fit(X).free_energy_
-    assert (np.diff(history) >= -1e-9 * np.abs(history[:-1])).all()
+    for selection in ("hand-derived", "pursuit"):
+        history = GSC(4, noise=noise, slab=slab, selection=selection, **settings).fit(X).free_energy_
+        assert (np.diff(history) >= -1e-9 * np.abs(history[:-1])).all()
+
+
+def test_a_pursuit_of_all_causes_is_exact_and_one_of_few_does_not_depend_on_threads():
+    X = signed_bars()
+    common = {"max_iter": 5, "tol": 0.0, "random_state": 0}
+    exact, everything = (GSC(5, posterior=p, selection=s, n_candidates=None, **common).fit(X)
+                         for p, s in (("exact", "hand-derived"), ("truncated", "pursuit")))  # fmt: skip
+    assert_array_equal(exact.components_, everything.components_)
+    few = {"selection": "pursuit", "n_candidates": 3, "max_active": 2, **common}
+    one, many = (GSC(6, n_jobs=jobs, chunk_size=256, **few).fit(X) for jobs in (1, 2))
+    assert_array_equal(one.components_, many.components_)
 
 
 @pytest.mark.parametrize("estimator", [GSC, LinCA])
@@ -189,6 +201,8 @@ BAD_ARGUMENTS = [
     ({"noise": "pink"}, "'noise' parameter of GSC must be a str among"),
     ({"posterior": "factored", "slab": "full"}, "has no place for slab='full'. Use posterior='truncated'"),
     ({"posterior": "factored", "annealing": Annealing(2.0)}, "has no place for annealing"),
+    ({"posterior": "factored", "selection": "pursuit"}, "has no place for a selection"),
+    ({"selection": "guess"}, "'selection' parameter of GSC must be a str among"),
     ({"posterior": "exact", "n_components": 40}, "at most .* can be walked"),
     ({"slab_mean_init": [1.0, 2.0, 3.0]}, "'slab_mean_init' must be one finite number or one per component"),
     ({"slab_covariance_init": -1.0}, "'slab_covariance_init' parameter of GSC must be"),

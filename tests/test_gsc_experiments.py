@@ -117,6 +117,16 @@ def test_the_posterior_of_all_states_has_quality_one_and_a_truncated_one_less():
     assert mean_quality(few, X) < 0.9
 
 
+def test_a_pursuit_keeps_more_of_the_posterior_than_causes_judged_one_by_one():
+    X, truth = signed_bars(10, seed=1000, n_samples=300)
+    by_itself, beside = (
+        mean_quality(GSC.from_parameters(**truth._asdict(), selection=selection, n_candidates=5, max_active=4), X)
+        for selection in ("hand-derived", "pursuit")
+    )
+    assert by_itself < 0.85
+    assert beside > 0.92
+
+
 def test_directions_are_recovered():
     X, bases = sparse_data(CURVES[0], 2000, seed=1000)
     fit = fit_directions(X, 1000, 50, n_candidates=5, max_active=5)

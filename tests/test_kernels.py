@@ -138,6 +138,23 @@ def test_kernel_selects_what_the_definition_selects(name, truncation, seed):
     assert (np.diff(chosen, axis=1) > 0).all()
 
 
+@pytest.mark.parametrize("name", SPIKE_SLAB)
+@pytest.mark.parametrize("share", [0.0, 0.3], ids=["complete", "gaps"])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_kernel_pursues_what_the_definition_pursues(name, share, seed):
+    model, params, Y, _, rng = make_case(name, 7, 4, seed)
+    Y[rng.random(Y.shape) < share] = np.nan
+    kernel, definition = walks(model, params, 1, True, 1.0)
+    chosen, wanted = kernel.pursue(kernel.evidence(Y), 4), definition.pursue(Y, 4)
+    states = np.zeros((2, len(Y), model.n_components))
+    for state, causes in zip(states, (chosen, wanted), strict=True):
+        np.put_along_axis(state, causes.astype(int), 1.0, axis=1)
+    # equal up to causes whose scores tie within rounding
+    scores = [model.pursuit_scores(params, Y, state[:, None]) for state in states]
+    assert_allclose(*scores, rtol=1e-6, atol=1e-6)
+    assert (np.diff(chosen, axis=1) > 0).all()
+
+
 def test_top_candidates_prefers_the_first_of_equals():
     scores = np.array([[1.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0]])
     wanted = [[1, 2], [0, 1]]

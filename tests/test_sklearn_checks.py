@@ -38,6 +38,7 @@ ESTIMATORS = [
     GSC(),
     GSC(noise="full", slab="full"),
     GSC(posterior="factored", noise="diagonal"),
+    GSC(selection="pursuit"),
     TruncatedEM(Bare(3), max_iter=20),
     TruncatedGaussianMixture(),
     TruncatedGaussianMixture(3, covariance_type="diag", n_candidates=1),

@@ -1,5 +1,6 @@
 """Spike-and-slab sparse coding."""
 
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -18,6 +19,7 @@ from multicause.estimators.truncation import Truncation
 from multicause.learning import Outcome, Stop
 from multicause.models import SpikeSlabLinear, SpikeSlabParams
 from multicause.posteriors import FactoredPosterior
+from multicause.selection import GPSelect
 
 
 class GSC(FieldEstimator):
@@ -39,8 +41,9 @@ class GSC(FieldEstimator):
     posterior : {"truncated", "exact", "factored"}, default="truncated"
         Exact among the candidates; over all 2^H states; or a product over the causes (mean field), which is fast but
         blind to explaining away.
-    selection : {"hand-derived"} or GPSelect, default="hand-derived"
-        Who chooses the candidates: the model's own selection function, or one that is learned along.
+    selection : {"hand-derived", "pursuit"} or GPSelect, default="hand-derived"
+        Who chooses the candidates: the model's own selection function, which judges each cause by itself; a pursuit,
+        which takes one cause after the other, each beside those before it; or a function that is learned along.
     singletons : bool, default=True
         Also consider every cause on its own, candidate or not.
     noise : {"isotropic", "diagonal", "full"}, default="isotropic"
@@ -133,6 +136,7 @@ default=None
     _parameter_constraints: dict = {
         **FieldEstimator._parameter_constraints,
         "posterior": [StrOptions({"truncated", "exact", "factored"})],
+        "selection": [StrOptions({"hand-derived", "pursuit"}), GPSelect],
         "noise": [StrOptions({"isotropic", "diagonal", "full"})],
         "slab": [StrOptions({"diagonal", "full"})],
         "slab_mean_init": ["array-like", Real, None],
@@ -266,7 +270,7 @@ default=None
 
     def _posterior(self, n_components: int, monotone: bool):
         if self.posterior != "factored":
-            return super()._posterior(n_components, monotone)
+            return replace(super()._posterior(n_components, monotone), pursuit=self.selection == "pursuit")
         for what, wanted in (("slab='full'", self.slab == "full"), ("annealing", self.annealing is not None),
                              ("a selection", self.selection != "hand-derived"),
                              ("data_classification", bool(self.data_classification))):  # fmt: skip

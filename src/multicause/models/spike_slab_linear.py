@@ -1,6 +1,6 @@
 """Spike-and-slab sparse coding: causes that are on or off, each with a strength of its own (GSC)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -135,6 +135,13 @@ class SpikeSlabLinear(FieldModel):
         """log p(y | singleton h), without its prior (GSC eq. 25)."""
         singletons = np.eye(self.n_components)
         return self.log_joint(params, Y, singletons) - log_prior(params.activation, singletons)
+
+    def pursuit_scores(self, params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """log p(y | s), (N, K), as though strengths were independent, which keeps the pursuit of candidates cheap."""
+        slab = params.slab_covariance
+        independent = params._replace(slab_covariance=np.diag(slab) if self.slab == "full" else slab)
+        log_joint = replace(self, slab="diagonal").log_joint(independent, Y, states)
+        return log_joint - log_prior(params.activation, states)
 
     def accumulate(
         self, params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0

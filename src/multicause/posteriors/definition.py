@@ -1,7 +1,7 @@
 """The E-step by the model's definition, state by state: slow, for any model, and the truth for every kernel."""
 
 from collections.abc import Iterator
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.special import logsumexp
 from multicause.backends.numba_cpu.subset_tree import count_subsets, subset_tree
 from multicause.models.base import GenerativeModel, HasStrengths, combine, heated_log_joint
 from multicause.selection.hand_derived import top_candidates
+from multicause.selection.pursuit import pursue
 
 _BLOCK_NUMBERS = 2**21  # of the states, or of the data they cause, that are written out at once
 
@@ -54,6 +55,10 @@ class DefinitionWalk:
 
     def select(self, Y: np.ndarray, n_candidates: int) -> np.ndarray:
         return top_candidates(self.model.selection_scores(self.params, Y), n_candidates)
+
+    def pursue(self, Y: np.ndarray, n_candidates: int) -> np.ndarray:
+        model: Any = self.model  # one that has pursuit_scores
+        return pursue(partial(model.pursuit_scores, self.params, Y), len(Y), model.n_components, n_candidates)
 
     def free_energies(self, Y: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         return np.concatenate([self._weigh(*block)[0] for block in self._blocks(Y, candidates)])

@@ -31,6 +31,8 @@ class Walk(Protocol):
 
     def select(self, evidence: Any, n_candidates: int) -> np.ndarray: ...
 
+    def pursue(self, evidence: Any, n_candidates: int) -> np.ndarray: ...  # of models with pursuit_scores
+
     def free_energies(self, evidence: Any, candidates: np.ndarray) -> np.ndarray: ...
 
     def means(self, evidence: Any, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray]: ...
@@ -66,6 +68,8 @@ class TruncatedPosterior:
         Use the model's fused kernel where it has one; otherwise its definition.
     selection : GPSelect or None
         Learn which causes to consider; None asks the model's own selection function.
+    pursuit : bool
+        Choose candidates one by one, each beside those before, instead of each by itself.
     """
 
     n_candidates: int
@@ -74,6 +78,7 @@ class TruncatedPosterior:
     monotone: bool = False
     use_kernel: bool = True
     selection: GPSelect | None = None
+    pursuit: bool = False
 
     def prepare(
         self, model: GenerativeModel, params: Any, beta: float = 1.0, affinity: Candidates | None = None
@@ -153,4 +158,5 @@ class PreparedPosterior:
             return np.tile(np.arange(self.n_components, dtype=np.int32), (chunk.stop - chunk.start, 1))
         if self.affinity is not None:
             return self.affinity.candidates(chunk, self.posterior.n_candidates)
-        return self.walk.select(evidence, self.posterior.n_candidates)
+        choose = self.walk.pursue if self.posterior.pursuit else self.walk.select
+        return choose(evidence, self.posterior.n_candidates)

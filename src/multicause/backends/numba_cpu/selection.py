@@ -3,6 +3,9 @@
 import numpy as np
 from numba import njit
 
+from multicause.backends.numba_cpu.missing import observed_overlap
+from multicause.backends.numba_cpu.vector_math import take_logs
+
 
 @njit(inline="always")
 def _offer(value, h, best, which, filled):
@@ -65,6 +68,76 @@ def top_singletons(linear, shift, inverse, constant, n_candidates):
             filled = _offer(np.float32(constant[row, h] + 0.5 * c * c * inverse[row, h]), h, best, which, filled)
         _write_rising(which, chosen[n])
     return chosen
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def pursue(problem, n_candidates):
+    """Spike-and-slab causes one by one: each raises log p(y | s) most, strengths being independent.
+
+    Choosing a cause eliminates it from K = I + G and c = b + mu (see `schur_walk`) for all that remain: column k of the
+    Cholesky factor of K belongs to the k-th choice. What cause h would add is (c_h^2 / K_hh - log K_hh - mu_h^2) / 2.
+    """
+    linear, inverse = problem.linear, problem.inverse
+    n_rows, n_causes = linear.shape
+    chosen = np.empty((n_rows, n_candidates), dtype=np.int32)
+    which = np.empty(n_candidates, dtype=np.int32)
+    factor = np.empty((n_candidates, n_causes))
+    c, diagonal, score, free = np.empty(n_causes), np.empty(n_causes), np.empty(n_causes), np.empty(n_causes)
+    for n in range(n_rows):
+        row = n if len(inverse) > 1 else 0
+        for h in range(n_causes):
+            c[h] = linear[n, h] + problem.shift[h]
+            diagonal[h] = 1.0 / inverse[row, h]
+            free[h] = -0.5 * problem.slab_mean[h] * problem.slab_mean[h]
+        for k in range(n_candidates):
+            which[k] = _most_gained(c, diagonal, free, score)
+            free[which[k]] = -np.inf
+            if k + 1 < n_candidates:
+                _overlaps(problem, n, which[k], factor[k])
+                _eliminate(which[k], factor[: k + 1], c, diagonal)
+        _write_rising(which, chosen[n])
+    return chosen
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def _most_gained(c, diagonal, free, score):
+    """The first cause of the largest score, rounded to float32: rounding errors must not choose between twins."""
+    score[:] = diagonal
+    take_logs(score)
+    for h in range(c.size):
+        score[h] = free[h] + 0.5 * (c[h] * c[h] / diagonal[h] - score[h])
+    best, largest = 0, np.float32(-np.inf)
+    for h in range(c.size):
+        if np.float32(score[h]) > largest:
+            best, largest = h, np.float32(score[h])
+    return best
+
+
+@njit(cache=True, nogil=True)
+def _overlaps(problem, n, g, column):
+    """column <- K_hg for all causes h but g itself, on the entries that a row shows."""
+    if problem.partial.size > 0 and problem.partial[n]:
+        for h in range(column.size):
+            column[h] = observed_overlap(problem.fields[h], problem.fields[g], problem.observed[n])
+    else:
+        column[:] = problem.gram[g]
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+def _eliminate(g, factor, c, diagonal):
+    """Cause g leaves K and c; the last row of the factor is K_hg, and becomes a column of the Cholesky factor."""
+    last = factor.shape[0] - 1
+    column = factor[last]
+    for k in range(last):
+        share = factor[k, g]
+        for h in range(c.size):
+            column[h] -= share * factor[k, h]
+    scale = 1.0 / np.sqrt(diagonal[g])
+    gain = scale * c[g]
+    for h in range(c.size):
+        column[h] *= scale
+        c[h] -= gain * column[h]
+        diagonal[h] = max(diagonal[h] - column[h] * column[h], 1.0)  # 1 is the least it can be
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})

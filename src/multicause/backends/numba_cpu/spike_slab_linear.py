@@ -15,7 +15,7 @@ from multicause.backends.numba_cpu.schur_walk import (
     log_normalisers,
     symmetric,
 )
-from multicause.backends.numba_cpu.selection import top_singletons
+from multicause.backends.numba_cpu.selection import pursue, top_singletons
 from multicause.backends.numba_cpu.subset_tree import subset_tree
 from multicause.backends.tiles import tiled_product
 from multicause.backends.whitening import Whitening
@@ -132,6 +132,12 @@ class Walk:
         problem = evidence.problem
         constant = problem.constant - logit(self.params.activation)
         return top_singletons(problem.linear, problem.shift, problem.inverse, constant, n_candidates)
+
+    def pursue(self, evidence, n_candidates):
+        """Candidates one by one, each by log p(y | s) of the state it completes."""
+        if isinstance(evidence, MixedEvidence):
+            return _merged(evidence, [self.pursue(part, n_candidates) for part in evidence.parts])
+        return pursue(evidence.problem, n_candidates)
 
     def free_energies(self, evidence, candidates):
         if isinstance(evidence, MixedEvidence):
