@@ -154,6 +154,14 @@ def test_a_pursuit_of_all_causes_is_exact_and_one_of_few_does_not_depend_on_thre
     assert_array_equal(one.components_, many.components_)
 
 
+@pytest.mark.parametrize(("n_components", "n_candidates"), [(8, 8), (10, 10), (11, 6), (40, 6)])
+def test_six_pursued_candidates_are_enough_where_there_are_more_than_ten_causes(n_components, n_candidates):
+    by_default = GSC(n_components, selection="pursuit", random_state=0, max_iter=2, tol=0.0)
+    given = GSC(n_components, selection="pursuit", n_candidates=n_candidates, random_state=0, max_iter=2, tol=0.0)
+    X = signed_bars()
+    assert_array_equal(by_default.fit(X).free_energy_, given.fit(X).free_energy_)
+
+
 @pytest.mark.parametrize("estimator", [GSC, LinCA])
 @pytest.mark.parametrize("monotone", [True, False])
 def test_a_fit_with_missing_entries_fills_them_in(estimator, monotone):

@@ -71,10 +71,19 @@ def test_denoising_comes_closer_to_the_clean_image_and_learns_the_noise(clean, n
     assert psnr(denoised.image, clean) > psnr(noisy, clean) + 4.0
     assert denoised.noise_level == pytest.approx(NOISE, rel=0.15)
     assert denoised.estimator.components_.shape == (12, 16)
+    assert denoised.estimator.selection == "pursuit"
 
 
 @pytest.mark.parametrize(
-    "change", [{"subtract_mean": False, "max_iter": 40}, {"weights": "sparsity"}, {"max_patches": 600}, {"n_passes": 1}]
+    "change",
+    [
+        {"subtract_mean": False, "max_iter": 40},
+        {"weights": "sparsity"},
+        {"max_patches": 600},
+        {"n_passes": 1},
+        {"selection": "hand-derived"},
+        {"posterior": "factored"},
+    ],
 )
 def test_denoising_works_in_each_of_its_ways(clean, noisy, denoised, change):
     result = denoise_image(noisy, **{**QUICK, **change})

@@ -35,7 +35,8 @@ class GSC(FieldEstimator):
     n_components : int or None, default=None
         Number of causes H; None takes the number of features.
     n_candidates : int, "auto" or None, default="auto"
-        Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.
+        Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer), or six that are pursued; None
+        keeps all.
     max_active : int or "auto", default="auto"
         Most causes gamma that are active at once. "auto" allows five, or all of them when H is at most ten.
     posterior : {"truncated", "exact", "factored"}, default="truncated"
@@ -266,7 +267,8 @@ default=None
     def _truncation(self, n_components: int) -> Truncation:
         who, everything = type(self).__name__, self.posterior == "exact"
         n_candidates, max_active = (None, "auto") if everything else (self.n_candidates, self.max_active)
-        return Truncation.resolve(who, n_components, n_candidates, max_active, bool(self.singletons))
+        pursuit = self.selection == "pursuit"
+        return Truncation.resolve(who, n_components, n_candidates, max_active, bool(self.singletons), pursuit)
 
     def _posterior(self, n_components: int, monotone: bool):
         if self.posterior != "factored":

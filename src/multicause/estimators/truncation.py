@@ -8,6 +8,7 @@ from multicause.selection import GPSelect
 
 MOST_STATES = 2**20  # per data point: beyond this neither memory nor patience suffices
 AUTO_CANDIDATES = 10
+PURSUED_CANDIDATES = 6  # that were chosen beside each other serve better than ten judged by themselves
 AUTO_ACTIVE = 5
 
 
@@ -20,13 +21,16 @@ class Truncation:
     singletons: bool
 
     @classmethod
-    def resolve(cls, who: str, n_components: int, n_candidates, max_active, singletons: bool) -> "Truncation":
+    def resolve(
+        cls, who: str, n_components: int, n_candidates, max_active, singletons: bool, pursuit: bool = False
+    ) -> "Truncation":
         """Fill in the defaults and refuse what cannot be: n_candidates=None makes every cause a candidate."""
         if n_candidates is None:
             n_candidates = n_components
             max_active = n_components if max_active == "auto" else max_active
         if n_candidates == "auto":
-            n_candidates = min(AUTO_CANDIDATES, n_components)
+            enough = PURSUED_CANDIDATES if pursuit and n_components > AUTO_CANDIDATES else AUTO_CANDIDATES
+            n_candidates = min(enough, n_components)
             if max_active != "auto":
                 n_candidates = min(max(n_candidates, max_active), n_components)
         if n_candidates > n_components:

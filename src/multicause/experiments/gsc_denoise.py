@@ -27,6 +27,10 @@ class Setting(NamedTuple):
     ours: bool = False
 
     @property
+    def selection(self) -> str:
+        return "pursuit" if self.ours else "hand-derived"
+
+    @property
     def title(self) -> str:
         title = f"noise {self.noise:g}, H={self.n_components}"
         return f"{title}, {self.patch_size} x {self.patch_size}, {self.n_passes} passes (ours)" if self.ours else title
@@ -40,9 +44,9 @@ SETTINGS = (
     Setting(25.0, 32.01, 256, 18, 3),
     Setting(50.0, 28.35, 256),
     Setting(50.0, 28.48, 400),
-    Setting(15.0, 34.9, 800, 10, 5, max_iter=40, n_passes=2, ours=True),
-    Setting(25.0, 32.9, 400, 10, 5, max_iter=40, n_passes=2, ours=True),
-    Setting(50.0, 29.6, 256, 10, 5, max_iter=40, n_passes=2, patch_size=12, ours=True),
+    Setting(15.0, 34.9, 800, 6, 4, max_iter=40, n_passes=2, patch_size=9, ours=True),
+    Setting(25.0, 32.9, 400, 5, 3, max_iter=40, n_passes=2, patch_size=10, ours=True),
+    Setting(50.0, 29.6, 256, 5, 3, max_iter=40, n_passes=2, patch_size=14, ours=True),
 )
 
 
@@ -88,6 +92,7 @@ def denoise_trial(setting: Setting, quick: bool, seed: int) -> Trial:
         "n_candidates": setting.n_candidates if not quick else 4,
         "max_active": setting.max_active if not quick else 2,
         "max_iter": setting.max_iter if not quick else 3,
+        "selection": setting.selection,
     }
     result = denoise_image(
         noisy,

@@ -9,6 +9,7 @@ from multicause.tasks.images import PatchModel, as_image, check_known_pixels, ch
 from multicause.tasks.patches import Merge, Patches, with_progress
 
 SETTINGS = {"max_iter": 40, "tol": 0.0}
+PURSUIT = {"selection": "pursuit"}  # where there are candidates to select
 
 
 class DenoisedImage(NamedTuple):
@@ -75,7 +76,8 @@ def denoise_image(
     verbose : int, default=0
         1 shows progress on a terminal.
     **settings : dict
-        Further constructor arguments of `GSC`, such as `n_candidates`, `max_active`, `max_iter`, `n_jobs`.
+        Further constructor arguments of `GSC`, such as `n_candidates`, `max_active`, `max_iter`, `n_jobs`. Candidates
+        are pursued; `selection="hand-derived"` judges each cause by itself, as the paper does.
 
     Returns
     -------
@@ -92,7 +94,8 @@ def denoise_image(
     check_known_pixels(pixels)
     patches = Patches(pixels, patch_size)
     model = PatchModel(pixels.shape[2], subtract_mean)
-    settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
+    selection = PURSUIT if settings.get("posterior", "truncated") == "truncated" else {}
+    settings = {**SETTINGS, **selection, "n_components": n_components, "verbose": verbose, **settings}
     model.fit(patches, np.arange(len(patches)), max_patches, random_state, **settings)
     clean = _merged(model, pixels, None, patch_size, weights, verbose)
     for _ in range(n_passes - 1 if subtract_mean else 0):
