@@ -1,6 +1,5 @@
 """Spike-and-slab sparse coding."""
 
-from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -272,7 +271,7 @@ default=None
 
     def _posterior(self, n_components: int, monotone: bool):
         if self.posterior != "factored":
-            return replace(super()._posterior(n_components, monotone), pursuit=self.selection == "pursuit")
+            return super()._posterior(n_components, monotone)
         for what, wanted in (("slab='full'", self.slab == "full"), ("annealing", self.annealing is not None),
                              ("a selection", self.selection != "hand-derived"),
                              ("data_classification", bool(self.data_classification))):  # fmt: skip

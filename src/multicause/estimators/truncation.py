@@ -19,6 +19,7 @@ class Truncation:
     n_candidates: int
     max_active: int
     singletons: bool
+    pursuit: bool = False  # candidates are chosen beside each other
 
     @classmethod
     def resolve(
@@ -53,7 +54,9 @@ class Truncation:
                 f"n_candidates={n_candidates} and max_active={max_active} of {who} mean {n_states:,} states per data "
                 f"point; at most {MOST_STATES:,} can be walked. Lower n_candidates or max_active."
             )
-        return cls(n_candidates, max_active, singletons)
+        return cls(n_candidates, max_active, singletons, pursuit)
 
     def posterior(self, monotone: bool, selection: GPSelect | None = None) -> TruncatedPosterior:
-        return TruncatedPosterior(self.n_candidates, self.max_active, self.singletons, monotone, selection=selection)
+        return TruncatedPosterior(
+            self.n_candidates, self.max_active, self.singletons, monotone, selection=selection, pursuit=self.pursuit
+        )

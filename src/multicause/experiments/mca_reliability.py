@@ -75,10 +75,9 @@ _SPOKEN = partial(acoustic_mixtures, 500, 6)
 
 _WARM: dict[str, Any] = {"initial_temperature": 12.0, "parameter_noise": 0.5, "max_iter": 100}
 _SHORT_ONLINE: dict[str, Any] = {"n_presentations": 20_000, "then_mca": True}
-# colder and slower than the paper's network, which flickers between explanations of crowded patterns; it learns from a
-# hundred presentations per data point, or as many as are said, and does not look at the causes to stop
-_SLOW_ONLINE: dict[str, Any] = {"initial_temperature": 12.0, "learning_rate": 0.3, "until_stable": False}
-_SLOW_THEN_MCA: dict[str, Any] = {**_SLOW_ONLINE, "n_presentations": 30_000, "then_mca": True, "algorithm": "R-MCA_NN"}
+# colder and slower than the paper's network, which flickers between explanations of crowded patterns
+_SLOW_ONLINE: dict[str, Any] = {"initial_temperature": 12.0, "learning_rate": 0.3}
+_CROWDED: dict[str, Any] = {"data": _THREE, "n_components": 20, "activation": 0.2}
 
 
 def _short_bars() -> list[Published]:
@@ -121,10 +120,10 @@ TABLES = {
         _ours("noiseless, best of 5", 5, "R-MCA2", n_trials=100),
     ],
     "mca-overlap-3": [
-        *_three("H=20", (0.92, 0.96, 1.0), data=_THREE, n_components=20, activation=0.2),
+        *_three("H=20", (0.92, 0.96, 1.0), **_CROWDED),
         _own("H=20, shaken", data=_THREE, n_components=20),
-        _ours("H=20, T=12, rate 0.3", 1, "R-MCA_NN", data=_THREE, n_components=20, activation=0.2, **_SLOW_ONLINE),
-        _ours("H=20, then MCA", 1, "R-MCA2", data=_THREE, n_components=20, activation=0.2, then_mca=True),
+        _ours("H=20, T=12, rate 0.3", 1, "R-MCA_NN", **_CROWDED, **_SLOW_ONLINE, until_stable=False),
+        _ours("H=20, then MCA", 1, "R-MCA2", **_CROWDED, then_mca=True),
     ],
     "mca-unequal": [
         *_three("g=0.5", (1.0, None, None), data=_unequal(0.5), n_components=20),
@@ -155,7 +154,16 @@ TABLES = {
     "mca-dense": [
         *_three("H=32", (0.80, 0.76, 1.0), data=_DENSE, n_components=32),
         _own("H=32, shaken", data=_DENSE, n_components=32),
-        _ours("H=32, T=12, rate 0.3, then MCA, best of 5", data=_DENSE, n_components=32, **_SLOW_THEN_MCA),
+        _ours(
+            "H=32, T=12, rate 0.3, then MCA, best of 5",
+            5,
+            "R-MCA_NN",
+            data=_DENSE,
+            n_components=32,
+            n_presentations=30_000,
+            then_mca=True,
+            **_SLOW_ONLINE,
+        ),
         _ours("H=32, online first", 1, data=_DENSE, n_components=32, init="online"),
     ],
     "mca-acoustic": _sounds(),
