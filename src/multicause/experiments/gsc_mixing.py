@@ -47,16 +47,16 @@ def comparison_rows(title: str, indices: Indices, equal: bool = False) -> list[R
     return [verdict, *(mean_row(f"{title}, {method}", values, "Amari index") for method, values in indices.items())]
 
 
-def verdict_row(title: str, indices: Indices, method: str, equal: bool = False) -> Row:
-    """By how much the factored posterior's index is larger than that of a truncated one, met if surely so.
+def verdict_row(title: str, indices: Indices, method: str, equal: bool = False, rival: str = FACTORED) -> Row:
+    """By how much a factored posterior's index is larger than that of a truncated one, met if surely so.
 
     Where the paper found both equal, it is met if the truncated one is not surely worse. All posteriors see the same
     data in a trial, so that the interval is of the differences.
     """
-    gains = np.subtract(indices[FACTORED], indices[method])
+    gains = np.subtract(indices[rival], indices[method])
     interval = bootstrap_interval(gains)
     published, met = ("0", interval[1] >= 0.0) if equal else ("> 0", interval[0] > 0.0)
-    return Row(title, f"factored less {method}", published, float(gains.mean()), interval, bool(met))
+    return Row(title, f"{rival} less {method}", published, float(gains.mean()), interval, bool(met))
 
 
 def by_method(title: str, trials: Sequence[Mapping[str, float]], options: Options) -> Indices:
