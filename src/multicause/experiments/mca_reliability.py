@@ -77,6 +77,8 @@ _WARM: dict[str, Any] = {"initial_temperature": 12.0, "parameter_noise": 0.5, "m
 _SHORT_ONLINE: dict[str, Any] = {"n_presentations": 20_000, "then_mca": True}
 # colder and slower than the paper's network, which flickers between explanations of crowded patterns
 _SLOW_ONLINE: dict[str, Any] = {"initial_temperature": 12.0, "learning_rate": 0.3}
+# colder still, with room in each field for more than one bar; stopped as in the paper
+_COLD_ONLINE: dict[str, Any] = {"initial_temperature": 8.0, "learning_rate": 0.5, "field_sum": "auto"}
 _CROWDED: dict[str, Any] = {"data": _THREE, "n_components": 20, "activation": 0.2}
 
 
@@ -95,7 +97,7 @@ def _short_bars() -> list[Published]:
 
 def _sounds() -> list[Published]:
     mca3, rmca2, network = _three(
-        "T=70", (0.84, 1.0, 1.0), data=_SPOKEN, n_components=12, shape=(50, 9), known_sum=True
+        "T=70", (0.84, 1.0, 1.0), data=_SPOKEN, n_components=12, shape=(50, 9), field_sum="known"
     )
     hot = replace(mca3.setting, initial_temperature=70.0)
     slow = replace(hot, title="MCA3, T=70, slow", rest=0.25e-3, max_iter=4000)
@@ -154,6 +156,7 @@ TABLES = {
     "mca-dense": [
         *_three("H=32", (0.80, 0.76, 1.0), data=_DENSE, n_components=32),
         _own("H=32, shaken", data=_DENSE, n_components=32),
+        _ours("H=32, T=8, rate 0.5, C by default", 1, "R-MCA_NN", data=_DENSE, n_components=32, **_COLD_ONLINE),
         _ours(
             "H=32, T=12, rate 0.3, then MCA, best of 5",
             5,

@@ -52,7 +52,7 @@ class MaximalSetting:
     parameter_noise: float = 0.0  # of MCA
     learning_rate: float = 1.0  # of R-MCA_NN, whose noise on the fields goes with it
     until_stable: bool = True  # R-MCA_NN stops once the causes have units, as in the paper; False: it is not told them
-    known_sum: bool = False  # R-MCA is told the mean sum of the causes
+    field_sum: Literal["paper", "known", "auto"] = "paper"  # of R-MCA: 2 D, the mean sum of the causes, its default
     own_cooling: bool = False  # MCA3's default instead of the paper's
     init: Literal["random", "online"] = "random"  # of MCA3
     then_mca: bool = False  # go on with MCA, of more causes at once, whose free energy also judges between starts
@@ -91,8 +91,8 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
         automatic = setting.own_cooling or setting.init == "online"
         cooling = "auto" if automatic else _cooling(setting, 0.4 * n_features + 1.0)
         return MCA3(setting.n_components, components_init=fields, init=setting.init, cooling=cooling, **common)
-    field_sum = float(causes.sum(axis=1).mean()) if setting.known_sum else RESTRICTED_LEVEL * n_features
-    common |= {"field_sum": field_sum, "activation": setting.activation}
+    sums = {"paper": RESTRICTED_LEVEL * n_features, "known": float(causes.sum(axis=1).mean()), "auto": "auto"}
+    common |= {"field_sum": sums[setting.field_sum], "activation": setting.activation}
     if setting.algorithm == "R-MCA2":
         cooling = _cooling(setting, 0.7 * n_features + 1.0, PARTING)
         return RestrictedMCA(setting.n_components, cooling=cooling, **common)
