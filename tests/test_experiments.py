@@ -239,6 +239,19 @@ def test_a_slow_network_learns_crowded_bars_without_a_look_at_them():
     assert recover(network.fit(data.X), data.components).all_found
 
 
+def test_fields_of_a_larger_sum_learn_dense_bars_that_those_of_the_paper_lose():
+    data = max_bars(600, 8, probability=0.25, random_state=1203)
+    cold = MaximalSetting("", "R-MCA_NN", n_components=32, initial_temperature=8.0, learning_rate=0.5, field_sum="auto")
+    found = {}
+    for field_sum in ("auto", "paper", "known"):
+        setting = replace(cold, field_sum=field_sum, n_presentations=30_000)
+        network = learn_until_stable(maximal_estimator(setting, data.components, 1203), data, 1203)
+        found[field_sum] = recover(network, data.components).all_found, network.field_sum_
+    assert [found[name][0] for name in found] == [True, False, False]
+    assert found["auto"][1] > found["paper"][1] == 2.0 * 64
+    assert found["known"][1] == pytest.approx(80.0)
+
+
 def test_of_the_starts_that_go_on_as_mca_the_one_of_largest_free_energy_is_kept():
     data = max_bars(100, 4, random_state=1002)
     setting = MaximalSetting("", "R-MCA_NN", n_components=8, n_presentations=300, then_mca=True)
