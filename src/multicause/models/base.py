@@ -1,6 +1,6 @@
 """What a generative model offers, and what adds up over chunks of data."""
 
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -10,14 +10,11 @@ Statistics = TypeVar("Statistics", bound=tuple)
 
 @runtime_checkable
 class GenerativeModel(Protocol):
-    """p(s, y | params) over binary causes s in {0,1}^H, and the M-step that learns its parameters.
+    """p(s, y | params) over binary latents s in {0,1}^H, and the M-step that learns its parameters.
 
-    `states` are (K, H) for all data points alike, or (N, K, H); weights are (N, K). `beta` is the inverse
-    temperature, for models whose statistics depend on it. `TruncatedEM` trains a model without `kernel`, `sample`,
-    `superpose` and `selection_scores`, too.
+    `states` are (K, H) for all data points alike, or (N, K, H); weights are (N, K). `TruncatedEM` trains a model
+    without `sample`, `superpose` and `selection_scores`, too.
     """
-
-    kernel: ClassVar[str | None]  # name of a fused kernel in backends/, or None: the definition is walked
 
     @property
     def n_components(self) -> int: ...
@@ -32,16 +29,14 @@ class GenerativeModel(Protocol):
 
     def selection_scores(self, params: Params, Y: np.ndarray) -> np.ndarray: ...
 
-    def accumulate(
-        self, params: Params, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
-    ) -> tuple: ...
+    def accumulate(self, params: Params, Y: np.ndarray, states: np.ndarray, weights: np.ndarray) -> tuple: ...
 
-    def m_step(self, params: Params, statistics: Any, step: Any, rng: np.random.Generator) -> Params: ...
+    def m_step(self, params: Params, statistics: Any) -> Params: ...
 
 
 @runtime_checkable
-class HasStrengths(Protocol):
-    """A model whose active causes have strengths of their own."""
+class HasCoefficients(Protocol):
+    """A model whose active latents have coefficients of their own."""
 
     def codes(self, params: Params, Y: np.ndarray, states: np.ndarray) -> np.ndarray: ...
 
@@ -50,12 +45,12 @@ class HasStrengths(Protocol):
 class Heated(Protocol):
     """A model that is another one while hot, beyond p^beta."""
 
-    def heated_log_joint(self, params: Params, Y: np.ndarray, states: np.ndarray, beta: float) -> np.ndarray: ...
+    def heated(self, beta: float) -> "GenerativeModel": ...
 
 
 @runtime_checkable
 class RedrawsUnused(Protocol):
-    """A model that replaces causes which no data point uses."""
+    """A model that replaces components which no data point uses."""
 
     def redraw_unused(
         self, params: Params, statistics: Any, moments: "DataMoments", rng: np.random.Generator
@@ -64,16 +59,14 @@ class RedrawsUnused(Protocol):
 
 @runtime_checkable
 class Perturbable(Protocol):
-    """A model whose fields can be shaken while it is annealed."""
+    """A model whose components take parameter noise while it is annealed."""
 
     def perturb(self, params: Params, scale: float, rng: np.random.Generator) -> Params: ...
 
 
-def heated_log_joint(model: Any, params: Params, Y: np.ndarray, states: np.ndarray, beta: float) -> np.ndarray:
-    """The log joint whose power beta is the posterior at an inverse temperature: a model's own, unless it is Heated."""
-    if isinstance(model, Heated):
-        return model.heated_log_joint(params, Y, states, beta)
-    return model.log_joint(params, Y, states)
+def heated(model: Any, beta: float) -> Any:
+    """The model whose p(s, y)^beta is the posterior at an inverse temperature: itself, unless it is Heated."""
+    return model.heated(beta) if isinstance(model, Heated) else model
 
 
 class DataMoments(NamedTuple):
@@ -85,14 +78,6 @@ class DataMoments(NamedTuple):
     weight: float  # total sample weight
     mean: np.ndarray  # (D,)
     variance: np.ndarray  # (D,)
-
-
-class FieldParams(NamedTuple):
-    """Parameters of the models whose causes are on or off: what each cause adds, how often, and the noise."""
-
-    components: np.ndarray  # (H, D) one generative field per cause
-    activation: np.ndarray  # (H,) pi
-    noise_variance: float  # sigma^2; 1 where the noise has no parameter of its own
 
 
 def combine(first: Statistics, second: Statistics) -> Statistics:

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -80,11 +80,11 @@ def terms_of_all(experts: Sequence[Expert], Z: np.ndarray) -> Terms:
     return (kinds.pop() if len(kinds) == 1 else Expert).terms_of_all(experts, Z)
 
 
-def check_fixed(fixed: tuple[str, ...], known: tuple[str, ...], who: str) -> None:
+def check_fixed(fixed: tuple[str, ...], known: tuple[str, ...], expert: str) -> None:
     """A misspelt name would silently let a parameter move."""
     for name in fixed:
         if name not in known:
-            raise ValueError(f"The 'fixed' of {who} must hold names among {known}. Got {name!r} instead.")
+            raise ValueError(f"The 'fixed' of {expert} must hold names among {known}. Got {name!r} instead.")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,8 @@ class HyperbolicSecant(Expert):
 
     @classmethod
     def terms_of_all(cls, experts: Sequence[Expert], Z: np.ndarray) -> Terms:
-        return _secant_terms(Z, np.array([[expert.inverse_scale] for expert in experts]))  # type: ignore[attr-defined]
+        ours = [cast(HyperbolicSecant, expert) for expert in experts]
+        return _secant_terms(Z, np.array([[expert.inverse_scale] for expert in ours]))
 
 
 def _log_cosh(z: np.ndarray) -> np.ndarray:
@@ -237,7 +238,8 @@ class StudentT(Expert):
 
     @classmethod
     def terms_of_all(cls, experts: Sequence[Expert], Z: np.ndarray) -> Terms:
-        columns = np.array([expert.parameters for expert in experts]).T[:, :, None]  # type: ignore[attr-defined]
+        ours = [cast(StudentT, expert) for expert in experts]
+        columns = np.array([expert.parameters for expert in ours]).T[:, :, None]
         return _student_terms(Z, *columns)
 
 

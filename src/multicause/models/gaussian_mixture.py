@@ -1,11 +1,12 @@
-"""A mixture of Gaussians, seen as causes of which exactly one is active."""
+"""A mixture of Gaussians, seen as latents with exactly one of them active."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
 from multicause.models.base import DataMoments
+from multicause.models.priors import OneOfPrior
 
 CovarianceType = Literal["full", "diag", "spherical"]
 _ALMOST_NOTHING = 10.0 * np.finfo(np.float64).eps  # of an average cluster's weight
@@ -49,8 +50,7 @@ class GaussianMixture:
     n_features: int
     covariance_type: CovarianceType = "full"
     reg_covar: float = 1e-6
-
-    kernel: ClassVar[str | None] = "gaussian_mixture"
+    prior: OneOfPrior = OneOfPrior()  # noqa: RUF009  (a frozen value)
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> GaussianMixtureParams:
         """Equal clusters, each as wide as the data, about means drawn from the data's mean and variance."""
@@ -64,26 +64,28 @@ class GaussianMixture:
         return GaussianMixtureParams(weights, means, np.stack([covariance] * self.n_components))
 
     def sample(self, params: GaussianMixtureParams, n_samples: int, rng: np.random.Generator):
-        labels = rng.choice(self.n_components, size=n_samples, p=params.weights / params.weights.sum())
+        states = self.prior.sample(params, n_samples, rng)
         noise = rng.standard_normal((n_samples, self.n_features))
-        roots = np.linalg.cholesky(self.covariance_matrices(params))
-        states = np.eye(self.n_components)[labels]
-        return params.means[labels] + np.einsum("nij,nj->ni", roots[labels], noise), states
+        roots = np.linalg.cholesky(self.covariance_matrices(params))[states.argmax(axis=1)]
+        return self.superpose(params, states) + np.einsum("nij,nj->ni", roots, noise), states
 
     def superpose(self, params: GaussianMixtureParams, states: np.ndarray) -> np.ndarray:
         """sum_c s_c mu_c: the mean of the cluster that a state names."""
         return states @ params.means
 
     def log_joint(self, params: GaussianMixtureParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """log p(s, y) = log pi_c + log N(y; mu_c, Sigma_c), (N, K); -inf unless s is the unit vector of a cluster c."""
+        """log p(s) + log N(y; mu_c, Sigma_c), (N, K); -inf unless s is the unit vector of a cluster c."""
+        states = np.broadcast_to(states, (len(Y), *states.shape[-2:]))
+        named = np.take_along_axis(self._log_densities(params, Y), states.argmax(axis=-1), axis=1)
+        return self.prior.log_density(params, states) + named
+
+    def _log_densities(self, params: GaussianMixtureParams, Y: np.ndarray) -> np.ndarray:
+        """log N(y; mu_c, Sigma_c) of all clusters, (N, C)."""
         d = Y[:, None, :] - params.means  # (N, C, D)
         covariances = self.covariance_matrices(params)
         distance = np.einsum("ncd,ncd->nc", d, np.linalg.solve(covariances, d.transpose(1, 2, 0)).transpose(2, 0, 1))
         log_volume = np.linalg.slogdet(covariances).logabsdet + self.n_features * np.log(2.0 * np.pi)
-        of_clusters = np.log(params.weights) - 0.5 * (log_volume + distance)  # (N, C)
-        states = np.broadcast_to(states, (len(Y), *states.shape[-2:]))
-        one_hot = (states.sum(axis=-1) == 1.0) & (states.max(axis=-1) == 1.0)
-        return np.where(one_hot, np.take_along_axis(of_clusters, states.argmax(axis=-1), axis=1), -np.inf)
+        return -0.5 * (log_volume + distance)
 
     def selection_scores(self, params: GaussianMixtureParams, Y: np.ndarray) -> np.ndarray:
         """log pi_c + log N(y; mu_c, diag Sigma_c), up to a constant: the log joint, blind to correlations."""
@@ -92,7 +94,7 @@ class GaussianMixture:
         return np.log(params.weights) - 0.5 * (np.log(variances) + d**2 / variances).sum(axis=2)
 
     def accumulate(
-        self, params: GaussianMixtureParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
+        self, params: GaussianMixtureParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray
     ) -> GaussianMixtureStatistics:
         """Sums over data points n and states k, each weighted by weights (N, K) = w_n q_n(s_k)."""
         r = np.einsum("nk,nkc->nc", weights, np.broadcast_to(states, (*weights.shape, self.n_components)))
@@ -105,9 +107,7 @@ class GaussianMixture:
             rdd = rdd.mean(axis=1)
         return GaussianMixtureStatistics(float(weights.sum()), r.sum(axis=0), np.einsum("nc,ncd->cd", r, d), rdd)
 
-    def m_step(
-        self, params: GaussianMixtureParams, statistics: GaussianMixtureStatistics, step: Any, rng: np.random.Generator
-    ) -> GaussianMixtureParams:
+    def m_step(self, params: GaussianMixtureParams, statistics: GaussianMixtureStatistics) -> GaussianMixtureParams:
         """pi = sum_n r_n / N,   mu = sum_n r_n y_n / sum_n r_n,   Sigma = sum_n r_n (y_n - mu)(y_n - mu)^T / sum_n r_n.
 
         A cluster that next to nothing belongs to stays as it is, with a weight of next to nothing.

@@ -1,18 +1,19 @@
-"""Nonlinear spike-and-slab sparse coding: causes with strengths of which the strongest wins in each dimension."""
+"""Nonlinear spike-and-slab sparse coding: latents with coefficients; the largest product wins each dimension."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
 
 from multicause.models.base import DataMoments
-from multicause.models.bernoulli_prior import log_prior
-from multicause.models.field_model import UNUSED, FieldModel
-from multicause.models.spike_slab_linear import SMALLEST_SPREAD, SpikeSlabParams
+from multicause.models.dictionary_model import DictionaryModel, brightness
+from multicause.models.noises import GaussianNoise
+from multicause.models.priors import UNUSED, SpikeSlabPrior
+from multicause.models.spike_slab_linear import SpikeSlabParams
+from multicause.models.superpositions import SMALLEST_MEAN, Maximum, Sum
 
-SMALLEST_FIELD = 1e-9  # of the largest entry of all fields: one that is exactly 0 could never win, nor grow again
-_SMALLEST = 1e-100
+SMALLEST_SHARE = 1e-9  # of the largest entry: one that is exactly 0 could never win, nor grow again
 
 
 class SpikeSlabMaxStatistics(NamedTuple):
@@ -28,7 +29,7 @@ class SpikeSlabMaxStatistics(NamedTuple):
 
 
 class PiecewiseConditional(NamedTuple):
-    """p(s_h, z_h | y, all other causes): off, or on with a strength whose density is Gaussian on each of J pieces."""
+    """p(s_h, z_h | y, all other latents): off, or on with z_h of a density that is Gaussian on each of J pieces."""
 
     log_off: float  # log p(s_h = 0)
     log_mass: np.ndarray  # (J,) log p(s_h = 1, z_h in the piece)
@@ -39,78 +40,57 @@ class PiecewiseConditional(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SpikeSlabMax(FieldModel):
-    """Causes with strengths that combine by their maximum.
+class SpikeSlabMax(DictionaryModel):
+    """Spike-and-slab latents that combine by their maximum.
 
     s_h ~ Bernoulli(pi_h),   z_h ~ N(mu_h, psi_h),   y ~ N(max(0, max_h s_h z_h W_h), sigma^2 I)     [GPS §5.1, model C]
 
-    The fields are non-negative, and 0 always takes part in the maximum: a strength below 0 is as silent as no cause.
-    What is called strengths, x = s*z, is 0 where a cause is off.
+    The components are non-negative, and 0 always takes part in the maximum: a latent with a negative coefficient adds
+    as little as one that is off. The coefficients x = s*z are 0 where a latent is off.
     """
 
-    kernel: ClassVar[str | None] = "spike_slab_max"
+    prior: SpikeSlabPrior = SpikeSlabPrior()  # noqa: RUF009  (frozen values)
+    superposition: Sum | Maximum = Maximum()  # noqa: RUF009
+    noise: GaussianNoise = GaussianNoise()  # noqa: RUF009
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> SpikeSlabParams:
-        """Two causes active on average, of strengths N(1, 1/4); the noise has the data's variance."""
+        """Two latents active on average, of coefficients N(1, 1/4); the noise has the data's variance."""
         H = self.n_components
-        activation = np.full(H, min(2.0 / H, 0.5))
-        noise = max(float(moments.variance.mean()), self.noise_floor)
-        fields = self.draw_components(moments, rng, H)
-        return SpikeSlabParams(fields, activation, np.ones(H), np.full(H, 0.25), noise)
+        components = self.draw_components(moments, rng, H)
+        slab = np.ones(H), np.full(H, 0.25)
+        return SpikeSlabParams(components, self.prior.initial(H), *slab, **self.noise.initial(moments))
 
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
         """|N(1, 1/3)| times the data's mean over all dimensions, as for maximal causes (MCA Appendix E.1)."""
-        level = max(float(np.abs(moments.mean).mean()), float(np.sqrt(moments.variance.mean())), _SMALLEST)
-        return floored(np.abs(rng.normal(1.0, 1.0 / 3.0, size=(n, self.n_features))) * level)
-
-    def sample(self, params: SpikeSlabParams, n_samples: int, rng: np.random.Generator):
-        """Data points, and the strengths s*z that caused them."""
-        states = self.draw_states(params, n_samples, rng)
-        spread = np.sqrt(params.slab_covariance)
-        strengths = states * (params.slab_mean + spread * rng.standard_normal(states.shape))
-        mean = self.superpose(params, strengths)
-        return mean + np.sqrt(params.noise_variance) * rng.standard_normal(mean.shape), strengths
-
-    def superpose(self, params: SpikeSlabParams, states: np.ndarray) -> np.ndarray:
-        """max(0, max_h x_h W_h): the data that strengths x = s*z cause, without noise."""
-        return np.maximum((states[..., None] * params.components).max(axis=-2), 0.0)
-
-    def log_joint(self, params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
-        """log p(s) p(z_h of all active causes) p(y | s, z) of strengths x = s*z, (K, H) or (N, K, H); gives (N, K)."""
-        active = states != 0.0
-        squares = np.square(states - params.slab_mean) / params.slab_covariance
-        log_slab = -0.5 * (squares + np.log(2.0 * np.pi * params.slab_covariance))
-        log_causes = log_prior(params.activation, active) + np.where(active, log_slab, 0.0).sum(axis=-1)
-        return log_causes + self.log_noise(params, Y[:, None, :], self.superpose(params, states))
+        return positive(np.abs(rng.normal(1.0, 1.0 / 3.0, size=(n, self.n_features))) * brightness(moments))
 
     def log_noise(self, params: SpikeSlabParams, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """log N(y; mean, sigma^2 I), over the last axis."""
-        log_scale = 0.5 * self.n_features * np.log(2.0 * np.pi * params.noise_variance)
-        return -log_scale - 0.5 * np.square(y - mean).sum(axis=-1) / params.noise_variance
+        return self.noise.log_density(params, y, mean)
 
     def conditional(
         self, params: SpikeSlabParams, y: np.ndarray, x: np.ndarray, h: int, beta: float = 1.0
     ) -> PiecewiseConditional:
         """p(s_h, z_h | y, x_k for k != h) with the likelihood to the power beta: MATH §6.
 
-        With m_d the maximum of the others, cause h wins dimension d where z_h > t_d = m_d / W_hd. Between two
+        With m_d the maximum of the others, latent h wins dimension d where z_h > t_d = m_d / W_hd. Between two
         neighbouring thresholds the same dimensions are won, and the log density of z_h is quadratic.
         """
-        field, slab_mean, slab_variance = params.components[h], params.slab_mean[h], params.slab_covariance[h]
+        component, slab_mean, slab_variance = params.components[h], params.slab_mean[h], params.slab_covariance[h]
         others = self.superpose(params, np.where(np.arange(self.n_components) == h, 0.0, x))  # m
-        thresholds = np.divide(others, field, out=np.full(self.n_features, np.inf), where=field > 0.0)
+        thresholds = np.divide(others, component, out=np.full(self.n_features, np.inf), where=component > 0.0)
         lower = np.concatenate([[-np.inf], np.unique(thresholds[np.isfinite(thresholds)])])
         upper = np.concatenate([lower[1:], [np.inf]])
         wins = thresholds <= lower[:, None]  # (J, D)
-        precision = 1.0 / slab_variance + beta * wins @ field**2 / params.noise_variance
-        mean = (slab_mean / slab_variance + beta * wins @ (field * y) / params.noise_variance) / precision
+        precision = 1.0 / slab_variance + beta * wins @ component**2 / params.noise_variance
+        mean = (slab_mean / slab_variance + beta * wins @ (component * y) / params.noise_variance) / precision
         # log of the density of z_h and y, at its Gaussian's mean, and of the likelihood where h is off
         log_off = np.log1p(-params.activation[h]) + beta * self.log_noise(params, y, others)
         height = (
             np.log(params.activation[h])
             - 0.5 * np.square(mean - slab_mean) / slab_variance
             - 0.5 * np.log(2.0 * np.pi * slab_variance)
-            + beta * self.log_noise(params, y, np.where(wins, mean[:, None] * field, others))
+            + beta * self.log_noise(params, y, np.where(wins, mean[:, None] * component, others))
         )
         a, b = np.sqrt(precision) * (lower - mean), np.sqrt(precision) * (upper - mean)
         log_mass = height + 0.5 * np.log(2.0 * np.pi / precision) + log_normal_mass(a, b)
@@ -119,15 +99,15 @@ class SpikeSlabMax(FieldModel):
 
     def selection_scores(self, params: SpikeSlabParams, Y: np.ndarray) -> np.ndarray:
         """W_h . y / |W_h| (GPS §5.1)."""
-        return Y @ params.components.T / field_norms(params.components)
+        return Y @ params.components.T / component_norms(params.components)
 
     def accumulate(
-        self, params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
+        self, params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray
     ) -> SpikeSlabMaxStatistics:
-        """Sums over data points n and strengths x_k, each weighted by weights (N, K) = w_n q_n(x_k)."""
+        """Sums over data points n and coefficients x_k, each weighted by weights (N, K) = w_n q_n(x_k)."""
         x = np.broadcast_to(states, (*weights.shape, self.n_components))
-        fields = x[..., None] * params.components  # (N, K, H, D)
-        wins = (fields == fields.max(axis=-2, keepdims=True)) & (fields > 0.0)
+        parts = x[..., None] * params.components  # (N, K, H, D)
+        wins = (parts == parts.max(axis=-2, keepdims=True)) & (parts > 0.0)
         residual = Y[:, None, :] - self.superpose(params, x)
         return SpikeSlabMaxStatistics(
             float(weights.sum()),
@@ -139,46 +119,34 @@ class SpikeSlabMax(FieldModel):
             float(np.einsum("nk,nkd->", weights, residual**2)),
         )
 
-    def m_step(
-        self, params: SpikeSlabParams, statistics: SpikeSlabMaxStatistics, step: Any, rng: np.random.Generator
-    ) -> SpikeSlabParams:
-        """W_hd = <A x_h> y_d / <A x_h^2>, a fixed-point step as in maximal causes; the prior from all active strengths.
+    def m_step(self, params: SpikeSlabParams, statistics: SpikeSlabMaxStatistics) -> SpikeSlabParams:
+        """W_hd = <A x_h> y_d / <A x_h^2>, a fixed-point step as in maximal causes; the prior from all active latents.
 
         Unlike GPS §5.1 the slab's moments are not restricted to where h is the maximum: that would bias them.
         """
         if statistics.weight <= 0.0:
             return params
-        components, _, slab_mean, slab_variance, noise = params
+        new: dict[str, Any] = {"activation": self.next_activation(params, statistics)}
         if "components" not in self.fixed:
-            components = self._new_fields(params, statistics)
+            new["components"] = self._new_components(params, statistics)
         if not {"slab_mean", "slab_covariance"} <= self.fixed:
-            slab_mean, slab_variance = self._new_slab(params, statistics)
+            new |= self.prior.new_slab(params, statistics, statistics.xx, self.fixed)
         if "noise_variance" not in self.fixed:
-            noise = self._new_noise(params, components, statistics)
-        activation = self.next_activation(params.activation, statistics)
-        return SpikeSlabParams(components, activation, slab_mean, slab_variance, noise)
+            squares = self._squares(params, new.get("components", params.components), statistics)
+            new["noise_variance"] = self.noise.new_variance(squares / self.n_features, statistics.weight)
+        return params._replace(**new)
 
-    def _new_fields(self, params: SpikeSlabParams, statistics: SpikeSlabMaxStatistics) -> np.ndarray:
-        """Where a cause hardly ever wins, its old entry stays."""
+    def _new_components(self, params: SpikeSlabParams, statistics: SpikeSlabMaxStatistics) -> np.ndarray:
+        """Where a latent hardly ever wins, its old entry stays."""
         unit = params.slab_mean**2 + params.slab_covariance
-        teaches = statistics.axx > UNUSED * statistics.weight * unit[:, None]
-        return floored(np.divide(statistics.axy, statistics.axx, out=params.components.copy(), where=teaches))
+        contributes = statistics.axx > UNUSED * statistics.weight * unit[:, None]
+        return positive(np.divide(statistics.axy, statistics.axx, out=params.components.copy(), where=contributes))
 
-    def _new_slab(self, params: SpikeSlabParams, statistics: SpikeSlabMaxStatistics) -> tuple[np.ndarray, np.ndarray]:
-        used = statistics.s > UNUSED * statistics.weight
-        count = np.where(used, statistics.s, 1.0)
-        mean = np.where(used, statistics.x / count, params.slab_mean)
-        mean = params.slab_mean if "slab_mean" in self.fixed else mean
-        second = statistics.xx / count - 2.0 * mean * statistics.x / count + mean**2
-        variance = np.where(used, second, params.slab_covariance)
-        variance = np.maximum(variance, np.maximum(SMALLEST_SPREAD**2 * (variance + mean**2), 1e-300))
-        return mean, params.slab_covariance if "slab_covariance" in self.fixed else variance
-
-    def _new_noise(self, params: SpikeSlabParams, components: np.ndarray, statistics: SpikeSlabMaxStatistics) -> float:
-        """The mean squared residual of the new fields, where each dimension keeps its winner."""
+    def _squares(self, params: SpikeSlabParams, components: np.ndarray, statistics: SpikeSlabMaxStatistics) -> Any:
+        """The squared residuals of the new components, where each dimension keeps its winner."""
         moved = components - params.components
         change = (moved * ((components + params.components) * statistics.axx - 2.0 * statistics.axy)).sum()
-        return max(float(statistics.distance + change) / (statistics.weight * self.n_features), self.noise_floor)
+        return statistics.distance + change
 
     def redraw_unused(
         self,
@@ -187,7 +155,7 @@ class SpikeSlabMax(FieldModel):
         moments: DataMoments,
         rng: np.random.Generator,
     ) -> SpikeSlabParams:
-        """Draw anew the field of every cause that no data point uses, with a slab of its own."""
+        """Draw anew the component and the slab of every latent that no data point uses."""
         redrawn = super().redraw_unused(params, statistics, moments, rng)
         if redrawn is params or self.fixed & {"slab_mean", "slab_covariance"}:
             return redrawn
@@ -197,19 +165,18 @@ class SpikeSlabMax(FieldModel):
             slab_covariance=np.where(unused, 0.25, params.slab_covariance),
         )
 
-    def perturb(self, params: SpikeSlabParams, scale: float, rng: np.random.Generator) -> SpikeSlabParams:
-        moved = super().perturb(params, scale, rng)
-        return moved if moved is params else moved._replace(components=floored(moved.components))
+    def admissible(self, params: SpikeSlabParams, components: np.ndarray) -> np.ndarray:
+        return positive(components)
 
 
-def floored(components: np.ndarray) -> np.ndarray:
-    """The fields with no entry at or below 0."""
-    return np.maximum(components, max(SMALLEST_FIELD * float(components.max()), _SMALLEST))
+def positive(components: np.ndarray) -> np.ndarray:
+    """The components with no entry at or below 0."""
+    return np.maximum(components, max(SMALLEST_SHARE * float(components.max()), SMALLEST_MEAN))
 
 
-def field_norms(components: np.ndarray) -> np.ndarray:
-    """|W_h|, (H,); not quite 0 for a field of zeros, whose score is then 0."""
-    return np.maximum(np.linalg.norm(components, axis=1), _SMALLEST)
+def component_norms(components: np.ndarray) -> np.ndarray:
+    """|W_h|, (H,); not quite 0 for a component of zeros, whose score is then 0."""
+    return np.maximum(np.linalg.norm(components, axis=1), SMALLEST_MEAN)
 
 
 def log_normal_mass(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import gammaln, polygamma, psi
 
 LOG_2PI = float(np.log(2.0 * np.pi))
-SMALLEST_BETA = 0.75  # heavier tails than those of half a degree of freedom are told from a point mass by few data
+SMALLEST_BETA = 0.75  # few data sets tell heavier tails (half a degree of freedom) from a point mass
 LARGEST_BETA = 1e4  # a Gaussian, to all digits that matter
 SHARPEST = 100.0  # sqrt(beta) theta, in units of the data's spread: a mass on one value would let it grow for ever
 _NAMES = ("mean", "inverse_scale", "inverse_temperature")

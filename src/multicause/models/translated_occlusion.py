@@ -1,19 +1,19 @@
 """Objects at any place that occlude one another: invariant exclusive component analysis (InvECA)."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import logit, logsumexp
 
 from multicause.models.base import DataMoments
-from multicause.models.bernoulli_prior import RAREST
-from multicause.selection.places import PixelFunctions, spread_knots
+from multicause.models.pixel_functions import PixelFunctions, spread_knots
+from multicause.models.priors import RAREST
 
 ABSENT = -1  # the placement of an object that is not there
 HIDDEN = 0.3  # share of an object that others may cover while it is still looked for
 STRANGE = 0.01  # share of the pixels that may show what no component does
-UNUSED = 1e-12  # a pixel of a component that owns less than this share of a data point keeps its value
+UNSEEN = 1e-12  # a pixel of a component that owns less than this share of a data point keeps its value
 SMALLEST_MASK, LARGEST_MASK = 1e-6, 1e6  # from hardly there to opaque
 
 
@@ -79,11 +79,6 @@ class TranslatedOcclusion:
     def n_placements(self) -> int:
         rows, columns = self.placement_shape
         return rows * columns
-
-    @property
-    def n_targets(self) -> int:
-        """What there is to predict of an image: each component at each placement."""
-        return self.n_components * self.n_placements
 
     def corners(self, placements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row and column of the upper left corner."""
@@ -187,7 +182,7 @@ class TranslatedOcclusion:
         return images.reshape(*states.shape[:-1], -1)
 
     def accumulate(
-        self, params: OcclusionParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray, beta: float = 1.0
+        self, params: OcclusionParams, Y: np.ndarray, states: np.ndarray, weights: np.ndarray
     ) -> OcclusionStatistics:
         states = np.broadcast_to(states, (*weights.shape, self.n_components))
         total = empty_statistics(self)
@@ -213,23 +208,21 @@ class TranslatedOcclusion:
             float(weights.sum()), s, r, ry, contests, float(background), background_y, float(distance_sum)
         )
 
-    def m_step(
-        self, params: OcclusionParams, statistics: OcclusionStatistics, step: Any, rng: np.random.Generator
-    ) -> OcclusionParams:
+    def m_step(self, params: OcclusionParams, statistics: OcclusionStatistics) -> OcclusionParams:
         """w = sum r y / sum r;  alpha = sum r / sum 1/(1 + masks), which never lowers the bound."""
         if statistics.weight <= 0.0:
             return params
-        used = statistics.r > UNUSED * statistics.weight
+        used = statistics.r > UNSEEN * statistics.weight
         components, masks, background = params.components.copy(), params.masks.copy(), params.background
         components[used] = statistics.ry[used] / statistics.r[used][:, None]
-        contested = statistics.contests > UNUSED * statistics.weight
+        contested = statistics.contests > UNSEEN * statistics.weight
         masks[contested] = statistics.r[contested] / statistics.contests[contested]
-        if statistics.background > UNUSED * statistics.weight:
+        if statistics.background > UNSEEN * statistics.weight:
             background = statistics.background_y / statistics.background
         activation = np.clip(statistics.s / statistics.weight, RAREST, 1.0 - RAREST)
         moved = statistics.r * np.square(components - params.components).sum(axis=-1)
         nearer = moved.sum() + statistics.background * np.square(background - params.background).sum()
-        distance = statistics.distance - nearer  # sums of squares about means are less than about anything else
+        distance = statistics.distance - nearer  # sums of squares are smallest about the means
         noise = max(distance / (statistics.weight * self.n_features), self.noise_floor)
         return OcclusionParams(components, np.clip(masks, SMALLEST_MASK, LARGEST_MASK), activation, background, noise)
 

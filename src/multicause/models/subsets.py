@@ -1,0 +1,60 @@
+"""All subsets of at most `max_active` of `n_candidates` candidates: a tree, as flat tables in depth-first order."""
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import combinations
+from math import comb
+from typing import NamedTuple
+
+import numpy as np
+
+
+class SubsetTree(NamedTuple):
+    """Node 0 is the empty set; every other node adds one larger candidate to its parent, which stands before it."""
+
+    parent: np.ndarray  # (S,) row of the set without its largest member
+    depth: np.ndarray  # (S,) number of members
+    members: np.ndarray  # (S, max_active) members in rising order, the rest 0
+
+
+def count_subsets(n_candidates: int, max_active: int) -> int:
+    return sum(comb(n_candidates, size) for size in range(max_active + 1))
+
+
+def subsets(n_candidates: int, max_active: int) -> Iterator[tuple[int, ...]]:
+    """All subsets of {0..n_candidates-1} with at most `max_active` members, the small ones first."""
+    for size in range(min(max_active, n_candidates) + 1):
+        yield from combinations(range(n_candidates), size)
+
+
+@lru_cache(maxsize=32)
+def small_subsets(n_candidates: int, max_active: int) -> np.ndarray:
+    """The same as rows of 0 and 1, (S, n_candidates)."""
+    return _indicators(subsets(n_candidates, max_active), n_candidates)
+
+
+@lru_cache(maxsize=32)
+def tree_subsets(n_candidates: int, max_active: int) -> np.ndarray:
+    """The same in the order of `subset_tree`."""
+    return _indicators(sorted(subsets(n_candidates, max_active)), n_candidates)
+
+
+def _indicators(chosen: Iterable[tuple[int, ...]], n_candidates: int) -> np.ndarray:
+    listed = list(chosen)
+    states = np.zeros((len(listed), n_candidates))
+    for row, members in enumerate(listed):
+        states[row, list(members)] = 1.0
+    return states
+
+
+@lru_cache(maxsize=32)
+def subset_tree(n_candidates: int, max_active: int) -> SubsetTree:
+    """All subsets of at most `max_active` candidates in lexicographic order, which is depth first."""
+    subsets_in_order = sorted(subsets(n_candidates, max_active))
+    row = {subset: i for i, subset in enumerate(subsets_in_order)}
+    parent = np.array([row[subset[:-1]] for subset in subsets_in_order], dtype=np.int64)
+    depth = np.array([len(subset) for subset in subsets_in_order], dtype=np.int64)
+    members = np.zeros((len(subsets_in_order), max(max_active, 1)), dtype=np.int64)
+    for i, subset in enumerate(subsets_in_order):
+        members[i, : len(subset)] = subset
+    return SubsetTree(parent, depth, members)
