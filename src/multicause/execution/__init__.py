@@ -1,6 +1,6 @@
 """Where chunks of data run. The one verb is map_reduce(task, chunks, combine)."""
 
-from multicause.execution.chunks import Chunk, split
+from multicause.execution.chunks import Chunk, chunks_of, split
 from multicause.execution.in_process import InProcess
 
-__all__ = ["Chunk", "InProcess", "split"]
+__all__ = ["Chunk", "InProcess", "chunks_of", "split"]
