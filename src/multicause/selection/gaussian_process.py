@@ -1,6 +1,6 @@
-"""Gaussian-process regression of all causes' posterior means on the data: one kernel, one matrix, H targets.
+"""Gaussian-process regression of all latents' posterior means on the data: one kernel, one matrix, H targets.
 
-s_h ~ N(0, K),   K = k(Y, Y) + tau^2 I       for every cause h, given its <s_h> as a vector over the data points
+s_h ~ N(0, K),   K = k(Y, Y) + tau^2 I       for every latent h, given its <s_h> as a vector over the data points
 """
 
 import warnings

@@ -10,6 +10,7 @@ regression is exact with all of them, and prediction is one correlation of the i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -19,6 +20,8 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.models.base import DataMoments
+from multicause.models.pixel_functions import N_KNOTS, PixelFunctions, between, hats, spread_knots, window_pixels
+from multicause.selection.base import Selector
 from multicause.selection.gaussian_process import (
     fit_kernel,
     named_kernel,
@@ -27,8 +30,14 @@ from multicause.selection.gaussian_process import (
     pivots,
     with_noise,
 )
-from multicause.selection.gp_select import GPSelect, best_columns, explore, recall
-from multicause.selection.places import N_KNOTS, PixelFunctions, between, hats, spread_knots, window_pixels
+from multicause.selection.gp_select import (
+    SMALLEST_TARGET,
+    GPSelect,
+    Observed,
+    best_columns,
+    targets_of,
+    with_random_ones,
+)
 
 _MOST_FEATURES = 4000  # of a window; components of many pixels get fewer knots
 _GRAM_WORK = 1.5e11  # multiplications for the features' second moments: bounds the number of windows they are taken of
@@ -128,10 +137,10 @@ class PlaceSelect:
         return self.gp.update_every
 
     def begin(
-        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_targets: int, seed: int
+        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
     ) -> "LearnedPlaces":
-        """A selection that is to be learned along with a fit."""
-        return LearnedPlaces(self, executor, chunks, moments, n_targets, seed)
+        """A selection that is to be learned jointly with a fit."""
+        return LearnedPlaces(self, executor, chunks, moments, n_components, seed)
 
     def first_kernel(self, moments: DataMoments, knots: np.ndarray) -> Kernel:
         """The kernel of windows before it is fitted."""
@@ -146,8 +155,16 @@ class PlaceSelect:
         return rows.reshape(len(rows), *self.image_shape)
 
 
+class PlacedMeans(NamedTuple):
+    """How probable each of a chunk's candidate components is at each of its candidate placements."""
+
+    components: np.ndarray  # (n, H')
+    placements: np.ndarray  # (n, H', R)
+    values: np.ndarray  # (n, H', R)
+
+
 @dataclass(frozen=True)
-class PlaceAffinity:
+class PlaceSelectionFunction(Selector):
     """What was learned: for each component a function of each of its pixels' values.
 
     Parameters
@@ -185,7 +202,7 @@ class PlaceAffinity:
         return best_columns(scores, n_candidates)
 
 
-class LearnedPlaces:
+class LearnedPlaces(Selector):
     """The state of place selection during a fit.
 
     With the features psi(w) of a window, the hats of its pixels, and a basis R of functions in which the kernel is
@@ -200,13 +217,13 @@ class LearnedPlaces:
         executor: InProcess,
         chunks: Sequence[Chunk],
         moments: DataMoments,
-        n_targets: int,
+        n_components: int,
         seed: int,
     ):
         self.selection, self.executor, self.chunks, self.seed, self.iteration = selection, executor, chunks, seed, 0
         self._starts, self._offsets = window_pixels(selection.image_shape, selection.component_shape)
         self.n_placements = len(self._starts)
-        self.n_components = n_targets // self.n_placements
+        self.n_components = n_components
         n_values = len(self._offsets) * selection.image_shape[2]  # of a window
         self._rows = np.flatnonzero(np.concatenate([chunk.row_weights() for chunk in chunks]) > 0.0)
         ends = np.array([(rows.min(), rows.max()) for rows in map(_counted, chunks) if rows.size])
@@ -215,17 +232,17 @@ class LearnedPlaces:
         self.kernel = selection.first_kernel(moments, self.knots)
         self._kernels = numba_cpu.load("places")
         self._second_moments = self._sum_second_moments(n_values * n_knots)
-        self.affinity: PlaceAffinity | None = None
+        self.function: PlaceSelectionFunction | None = None
 
     def scores(self, chunk: Chunk) -> np.ndarray | None:
         """What the other windows predict of each window, (n, H, P); None before anything was learned."""
-        if self.affinity is None:
+        if self.function is None:
             return None
-        scores = self.affinity.scores(chunk)
+        scores = self.function.scores(chunk)
         lower, fraction = self._between(chunk.rows())
         self._kernels.leave_out(
             scores,
-            chunk.memory["targets"],
+            _targets(chunk),
             lower,
             fraction,
             self._starts,
@@ -237,12 +254,22 @@ class LearnedPlaces:
 
     def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
         """The columns of each row's largest scores, but for the share that is drawn at random."""
-        return explore(self.selection.gp, scores, chunk, n_candidates, (self.seed, self.iteration))
+        return with_random_ones(self.selection.gp, scores, chunk, n_candidates, (self.seed, self.iteration))
 
-    def learn(self, iteration: int) -> PlaceAffinity:
+    def observe(self, chunk: Chunk, means: PlacedMeans) -> None:
+        n_rows = len(means.components)
+        pairs = (means.components[:, :, None] * self.n_placements + means.placements).reshape(n_rows, -1)
+        order = np.argsort(pairs, axis=1)
+        pairs, values = (np.take_along_axis(a, order, axis=1) for a in (pairs, means.values.reshape(n_rows, -1)))
+        kept = values > SMALLEST_TARGET
+        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+        targets = numba_cpu.load("gp_select").Targets(starts, pairs[kept].astype(np.int32), values[kept])
+        chunk.remember(Observed(targets))
+
+    def learn(self, iteration: int) -> PlaceSelectionFunction:
         """Take in where the E-step saw something, and now and then the kernel's parameters."""
         due = iteration > 0 and iteration % self.selection.update_every == 0
-        if due or self.affinity is None:
+        if due or self.function is None:
             places = self._draw_places(max(_SAMPLE, _POOL), iteration)
             if due:
                 self._fit_kernel(places)
@@ -251,8 +278,8 @@ class LearnedPlaces:
         values = (self._smoother @ B.reshape(self.n_components, -1).T).T
         shape = (self.n_components, *self.selection.component_shape, self.selection.image_shape[2], len(self.knots))
         self.iteration = iteration + 1
-        self.affinity = PlaceAffinity(self.selection, self.kernel.theta, self.knots, values.reshape(shape))
-        return self.affinity
+        self.function = PlaceSelectionFunction(self.selection, self.kernel.theta, self.knots, values.reshape(shape))
+        return self.function
 
     def _sum_second_moments(self, n_features: int) -> np.ndarray:
         """S, of all windows, or of as many drawn at random as the work allows."""
@@ -285,18 +312,18 @@ class LearnedPlaces:
         return rows[order], placements[order]
 
     def _likely_places(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        targets = chunk.memory["targets"]
+        targets = _targets(chunk)
         rows = chunk.start + np.repeat(np.arange(chunk.stop - chunk.start), np.diff(targets.starts))
         likely = targets.values > _LIKELY
-        return rows[likely], targets.causes[likely] % self.n_placements
+        return rows[likely], targets.latents[likely] % self.n_placements
 
     def _fit_kernel(self, places: tuple[np.ndarray, np.ndarray]) -> None:
         rows, placements = (a[:_SAMPLE] for a in places)
         S = np.zeros((len(rows), self.n_components))
         for chunk in self.chunks:
             for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
-                causes, values = recall(chunk, rows[i])
-                component, placement = np.divmod(causes, self.n_placements)
+                latents, values = targets_of(chunk, rows[i])
+                component, placement = np.divmod(latents, self.n_placements)
                 here = placement == placements[i]
                 S[i, component[here]] = values[here]
         self.kernel = fit_kernel(self.kernel, self._windows_at(rows, placements), S, self.selection.gp.max_steps)
@@ -324,7 +351,7 @@ class LearnedPlaces:
         lower, fraction = self._between(chunk.rows())
         shape = (self.n_components, len(self._offsets), lower.shape[2], len(self.knots))
         total, weights = np.zeros(shape), chunk.row_weights()
-        self._kernels.project(chunk.memory["targets"], lower, fraction, self._starts, self._offsets, weights, total)
+        self._kernels.project(_targets(chunk), lower, fraction, self._starts, self._offsets, weights, total)
         return total
 
     def _between(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -341,3 +368,9 @@ class LearnedPlaces:
 def _counted(chunk: Chunk) -> np.ndarray:
     """The rows that have a weight."""
     return chunk.rows()[chunk.row_weights() > 0.0]
+
+
+def _targets(chunk: Chunk) -> Any:
+    observed = chunk.recall(Observed)
+    assert observed is not None
+    return observed.targets

@@ -1,9 +1,9 @@
-"""GP-select: learn from the data which causes to consider, whatever the model."""
+"""GP-select: learn from the data which latents to consider, whatever the model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -13,6 +13,7 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.models.base import DataMoments
+from multicause.selection.base import ModelBased, Selector
 from multicause.selection.gaussian_process import (
     KERNELS,
     features,
@@ -24,7 +25,7 @@ from multicause.selection.gaussian_process import (
     with_noise,
 )
 
-NEGLIGIBLE = 1e-4  # posterior means below it teach the regression nothing
+SMALLEST_TARGET = 1e-4  # posterior means below it say nothing to the regression
 MOST_PIVOTS = 128  # where the user gives no rank
 _POOL = 2048  # rows among which the pivots are looked for
 _SAMPLE = 300  # rows whose marginal likelihood the kernel's parameters maximise
@@ -32,7 +33,7 @@ _SAMPLE = 300  # rows whose marginal likelihood the kernel's parameters maximise
 
 @dataclass(frozen=True)
 class GPSelect:
-    """Selection by Gaussian-process regression: f_h(y) predicts <s_h>, and the H' causes with the largest f_h are kept.
+    """Selection by Gaussian-process regression: f_h(y) predicts <s_h>; the H' latents with the largest f_h are kept.
 
         f_h ~ GP(0, k),   p_nh = <s_h>_n - (K^-1 <s_h>)_n / (K^-1)_nn                                 [GPS eq. 4.1]
 
@@ -50,7 +51,7 @@ class GPSelect:
     rank : int or None, default=None
         Pivots at most; None allows 128, or as many as there are data points.
     random_fraction : float, default=0.1
-        Share of the candidates, at least one, that is drawn at random from the causes not chosen, so that none is
+        Share of the candidates, at least one, that is drawn at random from the latents not chosen, so that none is
         forgotten. 0 draws none.
     tolerance : float, default=1e-2
         Share of the kernel's trace that the pivots may leave unexplained.
@@ -105,10 +106,10 @@ class GPSelect:
         return with_noise(self.kernel, moments.mean)
 
     def begin(
-        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_targets: int, seed: int
+        self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
     ) -> "GPSelection":
-        """A selection that is to be learned along with a fit; targets are the causes, or whatever is predicted."""
-        return GPSelection(self, executor, chunks, moments, n_targets, seed)
+        """A selection that is to be learned jointly with a fit."""
+        return GPSelection(self, executor, chunks, moments, n_components, seed)
 
 
 def _check_count(name: str, value: Any) -> None:
@@ -116,8 +117,21 @@ def _check_count(name: str, value: Any) -> None:
         raise ValueError(f"The '{name}' of GPSelect must be an int in the range [1, inf). Got {value!r} instead.")
 
 
+class Features(NamedTuple):
+    """A chunk's rows as the regression sees them."""
+
+    phi: np.ndarray  # (n, Q)
+    leverage: np.ndarray | None = None  # (n,) e_n
+
+
+class Observed(NamedTuple):
+    """The posterior means that the last E-step found in a chunk's rows."""
+
+    targets: Any  # the kernel's
+
+
 @dataclass(frozen=True)
-class Affinity:
+class SelectionFunction(Selector):
     """What was learned: f_h(y) = sum_q k(y, pivot_q) weight_qh, for data of any kind.
 
     Parameters
@@ -131,7 +145,7 @@ class Affinity:
     pivots : ndarray of shape (Q, D)
         The data points that the kernel is compared with.
     weights : ndarray of shape (Q, H)
-        How much each speaks for each cause.
+        How much each speaks for each latent.
     """
 
     selection: GPSelect
@@ -141,15 +155,11 @@ class Affinity:
     weights: np.ndarray
 
     def __call__(self, Y: np.ndarray) -> np.ndarray:
-        """f_h(y), (N, H): about the probability that cause h is active."""
+        """f_h(y), (N, H): about the probability that latent h is active."""
         return self.kernel()(np.where(np.isnan(Y), self.mean, Y), self.pivots) @ self.weights
 
     def kernel(self) -> Kernel:
         return self.selection.first_kernel(self.pivots.shape[1]).clone_with_theta(self.theta)
-
-    def candidates(self, chunk: Chunk, n_candidates: int) -> np.ndarray:
-        """The most likely causes of each row, none of them at random."""
-        return self.choose(self.scores(chunk), chunk, n_candidates)
 
     def scores(self, chunk: Chunk) -> np.ndarray:
         return self(chunk.rows())
@@ -159,10 +169,10 @@ class Affinity:
         return best_columns(scores, n_candidates)
 
 
-class GPSelection:
-    """The state of GP-select during a fit; what belongs to a data point lives in its chunk's memory.
+class GPSelection(Selector):
+    """The state of GP-select during a fit; what belongs to a data point is remembered by its chunk.
 
-    The E-step leaves each chunk's posterior means there (`remember`). With A = tau^2 I + sum_n phi_n phi_n^T the others
+    With A = tau^2 I + sum_n phi_n phi_n^T the others
     predict of a row (f_n - e_n <s>_n) / (1 - e_n), where f_n = phi_n A^-1 sum_m phi_m^T <s>_m and its leverage is
     e_n = phi_n A^-1 phi_n^T. Candidates need the order of these numbers alone: the denominator is left out.
     """
@@ -173,12 +183,12 @@ class GPSelection:
         executor: InProcess,
         chunks: Sequence[Chunk],
         moments: DataMoments,
-        n_targets: int,
+        n_components: int,
         seed: int,
     ):
         X = chunks[0].X
         self.selection, self.executor, self.chunks = selection, executor, chunks
-        self.n_targets, self.seed, self.iteration = n_targets, seed, 0
+        self.n_components, self.seed, self.iteration = n_components, seed, 0
         self.mean = moments.mean
         rows = np.flatnonzero(np.concatenate([chunk.row_weights() for chunk in chunks]) > 0.0)
         if selection.rank is not None and selection.rank > len(rows):
@@ -189,51 +199,54 @@ class GPSelection:
         self.kernel = selection.first_kernel(X.shape[1], moments)
         self._rows = rows
         self._kernels = numba_cpu.load("gp_select")
-        self.affinity: Affinity | None = None
+        self.function: SelectionFunction | None = None
 
-    def candidates(self, chunk: Chunk, n_candidates: int) -> np.ndarray:
-        """For each row the causes that the other rows predict, a few of them drawn at random; at first all of them."""
-        scores = self.scores(chunk)
-        if scores is None:
-            scores = np.zeros((chunk.stop - chunk.start, self.n_targets))
+    def candidates(self, chunk: Chunk, n_candidates: int, model_based: ModelBased) -> np.ndarray:
+        """Candidates by what the other rows predict for each row, some drawn at random; at first all are random."""
+        if self.function is None:
+            scores = np.zeros((chunk.stop - chunk.start, self.n_components))
             everything = replace(self.selection, random_fraction=1.0)
-            return explore(everything, scores, chunk, n_candidates, (self.seed, self.iteration))
-        return self.choose(scores, chunk, n_candidates)
+            return with_random_ones(everything, scores, chunk, n_candidates, (self.seed, self.iteration))
+        return super().candidates(chunk, n_candidates, model_based)
 
     def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
         """The columns of each row's largest scores, but for the share that is drawn at random."""
-        return explore(self.selection, scores, chunk, n_candidates, (self.seed, self.iteration))
+        return with_random_ones(self.selection, scores, chunk, n_candidates, (self.seed, self.iteration))
 
     def scores(self, chunk: Chunk) -> np.ndarray | None:
         """What the other rows predict of each row, but for a positive factor; None before anything was learned."""
-        if self.affinity is None:
+        features, observed = chunk.recall(Features), chunk.recall(Observed)
+        if self.function is None or features is None or observed is None:
             return None
-        scores = chunk.memory["features"] @ self._coefficients
-        self._kernels.leave_out(scores, chunk.memory["targets"], chunk.memory["leverage"])
+        scores = features.phi @ self._coefficients
+        self._kernels.leave_out(scores, observed.targets, features.leverage)
         return scores
 
-    def learn(self, iteration: int) -> Affinity:
+    def observe(self, chunk: Chunk, means: np.ndarray) -> None:
+        chunk.remember(Observed(self._kernels.sparse_targets(means, SMALLEST_TARGET)))
+
+    def learn(self, iteration: int) -> SelectionFunction:
         """Take in the posterior means that the E-step left, and now and then the kernel's parameters."""
         due = iteration > 0 and iteration % self.selection.update_every == 0
         if due:
             self._fit_kernel()
-        if due or self.affinity is None:
+        if due or self.function is None:
             self._place_pivots()
         targets = self.executor.map_reduce(self._project, self.chunks, np.add)
         self._coefficients = linalg.cho_solve(self._normal, targets.T)  # (Q, H)
         weights = linalg.solve_triangular(self._factor, self._coefficients, lower=True, trans="T")
         self.iteration = iteration + 1
-        self.affinity = Affinity(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
-        return self.affinity
+        self.function = SelectionFunction(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
+        return self.function
 
     def _fit_kernel(self) -> None:
         """On some of the rows, spread over all of them: their number bounds the cost."""
         rows = _spread(self._rows, _SAMPLE)
-        S = np.zeros((len(rows), self.n_targets))
+        S = np.zeros((len(rows), self.n_components))
         for chunk in self.chunks:
             for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
-                causes, values = recall(chunk, rows[i])
-                S[i, causes] = values
+                latents, values = targets_of(chunk, rows[i])
+                S[i, latents] = values
         self.kernel = fit_kernel(self.kernel, self._inputs(rows), S, self.selection.max_steps)
 
     def _place_pivots(self) -> None:
@@ -246,20 +259,21 @@ class GPSelection:
         noise = noise_variance(self.kernel, self.mean)
         self._normal = linalg.cho_factor(gram + noise * np.eye(len(gram)), lower=True)
         for chunk, leverage in zip(self.chunks, self.executor.map(self._leverage, self.chunks), strict=True):
-            chunk.memory["leverage"] = leverage
+            chunk.remember(_of(chunk, Features)._replace(leverage=leverage))
 
     def _make_features(self, chunk: Chunk) -> np.ndarray:
         phi = features(self.kernel, self._filled(chunk.rows()), self._pivots)
-        chunk.memory["features"] = phi = np.ascontiguousarray(phi)
+        phi = np.ascontiguousarray(phi)
+        chunk.remember(Features(phi))
         return (chunk.row_weights()[:, None] * phi).T @ phi
 
     def _leverage(self, chunk: Chunk) -> np.ndarray:
-        half = linalg.solve_triangular(self._normal[0], chunk.memory["features"].T, lower=True)
+        half = linalg.solve_triangular(self._normal[0], _of(chunk, Features).phi.T, lower=True)
         return chunk.row_weights() * np.einsum("qn,qn->n", half, half)
 
     def _project(self, chunk: Chunk) -> np.ndarray:
-        memory = chunk.memory
-        return self._kernels.project(memory["targets"], memory["features"], chunk.row_weights(), self.n_targets)
+        targets, phi = _of(chunk, Observed).targets, _of(chunk, Features).phi
+        return self._kernels.project(targets, phi, chunk.row_weights(), self.n_components)
 
     def _inputs(self, rows: np.ndarray) -> np.ndarray:
         return self._filled(np.asarray(self.chunks[0].X[rows], dtype=np.float64))
@@ -268,16 +282,18 @@ class GPSelection:
         return np.where(np.isnan(Y), self.mean, Y)
 
 
-def remember(chunk: Chunk, means: np.ndarray) -> None:
-    """Keep a chunk's posterior means (n, H) until the selection learns from them."""
-    chunk.memory["targets"] = numba_cpu.load("gp_select").sparse_targets(means, NEGLIGIBLE)
+def _of(chunk: Chunk, kind: type) -> Any:
+    """What a chunk is known to remember."""
+    value = chunk.recall(kind)
+    assert value is not None
+    return value
 
 
-def recall(chunk: Chunk, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """What is remembered of one of the chunk's rows: the causes that matter, and their posterior means."""
-    targets = chunk.memory["targets"]
+def targets_of(chunk: Chunk, row: int) -> tuple[np.ndarray, np.ndarray]:
+    """What is remembered of one of the chunk's rows: the latents that matter, and their posterior means."""
+    targets = _of(chunk, Observed).targets
     span = slice(*targets.starts[row - chunk.start : row - chunk.start + 2])
-    return targets.causes[span], targets.values[span]
+    return targets.latents[span], targets.values[span]
 
 
 def best_columns(scores: np.ndarray, n_candidates: int) -> np.ndarray:
@@ -285,7 +301,7 @@ def best_columns(scores: np.ndarray, n_candidates: int) -> np.ndarray:
     return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
 
 
-def explore(
+def with_random_ones(
     selection: GPSelect, scores: np.ndarray, chunk: Chunk, n_candidates: int, seeds: tuple[int, int]
 ) -> np.ndarray:
     """The columns of the largest scores, and random ones, which depend on the row and the seeds alone."""
