@@ -1,17 +1,18 @@
-"""The factored posterior of spike-and-slab sparse coding: every cause on its own, the usual rival of truncation."""
+"""The factored posterior of spike-and-slab sparse coding: every latent on its own, the usual rival of truncation."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logit
 
 from multicause.backends import numba_cpu
-from multicause.backends.tiles import tiled_product
-from multicause.backends.whitening import Whitening
 from multicause.execution.chunks import Chunk
+from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
-from multicause.posteriors.truncated import EStep
+from multicause.posteriors.base import EStep, PreparedPosterior
+from multicause.posteriors.noise_whitening import NoiseWhitening
+from multicause.selection.base import Selector
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class FactoredPosterior:
     Parameters
     ----------
     n_sweeps : int
-        Updates of every cause in an E-step, which goes on where the last one ended.
+        Updates of every latent in an E-step, which goes on where the last one ended.
     most_sweeps : int
-        Updates at most for data of which nothing is remembered.
+        Most updates for data without remembered factors.
     tol : float
         Smallest change of a code, in units of its slab, that asks for one more sweep.
     """
@@ -32,11 +33,25 @@ class FactoredPosterior:
     most_sweeps: int = 200
     tol: float = 1e-6
 
+    selection: ClassVar[None] = None  # every latent is considered
+
+    def keeps_all(self, model: Any) -> bool:
+        return True
+
     def prepare(
-        self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0, affinity: None = None
+        self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0, learned: Selector | None = None
     ) -> "PreparedFactored":
         """Everything that all chunks of one iteration share."""
+        if beta != 1.0:
+            raise ValueError("A factored posterior has no temperature: use the truncated one to anneal.")
         return PreparedFactored(self, model, params)
+
+
+class Factors(NamedTuple):
+    """Where the last E-step of a chunk ended."""
+
+    probability: np.ndarray  # (n, H) lambda
+    mean: np.ndarray  # (n, H) m, in the units of the data
 
 
 class Codes(NamedTuple):
@@ -48,21 +63,22 @@ class Codes(NamedTuple):
     variance: np.ndarray  # (1 or N, H) v
 
 
-class PreparedFactored:
+class PreparedFactored(PreparedPosterior):
     """A factored posterior at given parameters: the task that each chunk carries out."""
 
     def __init__(self, posterior: FactoredPosterior, model: SpikeSlabLinear, params: SpikeSlabParams):
         self.posterior, self.model, self.params = posterior, model, params
         self.unit = np.sqrt(params.slab_covariance)
-        self.whiten = Whitening(model.noise_matrix(params))
-        self.fields = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))
+        self.whiten = NoiseWhitening(model.noise_covariance(params))
+        self.whitened = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))
 
     def statistics(self, chunk: Chunk) -> EStep:
         """The E-step of a chunk, which remembers its factors for the next iteration."""
         weights, Y = chunk.row_weights(), chunk.rows()
         codes = self._ascend(chunk, Y)
+        chunk.remember(Factors(codes.probability, codes.mean * self.unit))
         x = codes.probability * codes.mean * self.unit
-        own = self.unit**2 * codes.probability * (codes.variance + codes.mean**2) - x**2  # each cause's own variance
+        own = self.unit**2 * codes.probability * (codes.variance + codes.mean**2) - x**2  # each latent's own variance
         weighted = weights[:, None] * x
         xx = weighted.T @ x
         np.fill_diagonal(xx, np.diag(xx) + weights @ own)
@@ -76,18 +92,18 @@ class PreparedFactored:
     def _with_data(
         self, Y: np.ndarray, weights: np.ndarray, x: np.ndarray, own: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """sum_n w_n <x y^T>, and <y y^T> in the noise's shape; a missing entry varies with the causes and the noise."""
-        fields, missing = self.params.components, np.isnan(Y)
-        filled = np.where(missing, x @ fields, Y)
+        """sum_n w_n <x y^T>, and <y y^T> in the noise's shape; a missing entry varies with latents and noise."""
+        components, missing = self.params.components, np.isnan(Y)
+        filled = np.where(missing, x @ components, Y)
         xy = (weights[:, None] * x).T @ filled
-        if self.model.noise == "full":
+        if self.model.noise.shape == "full":
             return xy, (weights[:, None] * filled).T @ filled
         squares = np.square(filled)
         if missing.any():
-            xy += ((weights[:, None] * own).T @ missing) * fields
-            squares += missing * (own @ np.square(fields) + self.model.noise_matrix(self.params))
+            xy += ((weights[:, None] * own).T @ missing) * components
+            squares += missing * (own @ np.square(components) + self.model.noise_covariance(self.params))
         per_feature = weights @ squares
-        return xy, per_feature if self.model.noise == "diagonal" else np.asarray(per_feature.sum())
+        return xy, per_feature if self.model.noise.shape == "diagonal" else np.asarray(per_feature.sum())
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         """The evidence lower bound of each row."""
@@ -111,24 +127,22 @@ class PreparedFactored:
         observed = (~missing).astype(float) if missing.any() else np.zeros((0, 0))
         white = np.ascontiguousarray(self.whiten(np.where(missing, 0.0, Y)))
         probability, mean = self._start(chunk, len(Y))
-        remembered = "factors" in chunk.memory
-        n_sweeps = self.posterior.n_sweeps if remembered else self.posterior.most_sweeps
+        n_sweeps = self.posterior.most_sweeps if chunk.recall(Factors) is None else self.posterior.n_sweeps
         log_odds = logit(self.params.activation)
         gain = numba_cpu.load("factored_spike_slab").ascend(
-            white, observed, self.fields, self.params.slab_mean / self.unit, log_odds, probability, mean, n_sweeps,
+            white, observed, self.whitened, self.params.slab_mean / self.unit, log_odds, probability, mean, n_sweeps,
             self.posterior.tol,
         )  # fmt: skip
-        chunk.memory["factors"] = (probability, mean * self.unit)
-        silence = np.log1p(-self.params.activation).sum() + self.whiten.log_density(np.where(missing, 0.0, Y), missing)
-        squares = np.square(self.fields)
+        empty = np.log1p(-self.params.activation).sum() + self.whiten.log_density(np.where(missing, 0.0, Y), missing)
+        squares = np.square(self.whitened)
         size = observed @ squares.T if len(observed) else squares.sum(axis=1)[None]
-        return Codes(silence + gain, probability, mean, 1.0 / (1.0 + size))
+        return Codes(empty + gain, probability, mean, 1.0 / (1.0 + size))
 
     def _start(self, chunk: Chunk, n_rows: int) -> tuple[np.ndarray, np.ndarray]:
-        """Where the last E-step ended, or with every cause as likely as before the data."""
-        if "factors" in chunk.memory:
-            probability, mean = chunk.memory["factors"]
-            return probability.copy(), mean / self.unit
+        """Where the last E-step ended, or with every latent as likely as before the data."""
+        last = chunk.recall(Factors)
+        if last is not None:
+            return last.probability.copy(), last.mean / self.unit
         shape = (n_rows, len(self.unit))
         prior_mean = np.broadcast_to(self.params.slab_mean / self.unit, shape).copy()
         return np.broadcast_to(self.params.activation, shape).copy(), prior_mean

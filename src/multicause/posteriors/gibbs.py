@@ -1,26 +1,27 @@
-"""The posterior by Gibbs sampling among the candidates: for strengths that no sum over states can integrate out."""
+"""The posterior by Gibbs sampling among the candidates: for coefficients that no sum over states can integrate out."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import logit
 
 from multicause.backends import numba_cpu
-from multicause.backends.tiles import tiled_product
 from multicause.execution.chunks import Chunk
+from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.spike_slab_linear import SpikeSlabParams
-from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics, field_norms
-from multicause.posteriors.truncated import Candidates, EStep
-from multicause.selection.gp_select import GPSelect, remember
+from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics, component_norms
+from multicause.posteriors.base import EStep, PreparedPosterior, free_energy
+from multicause.selection.base import Selection, Selector, selector_of
 
 
 @dataclass(frozen=True)
 class GibbsPosterior:
-    """Samples of p(s, z | y) with s_h = 0 outside the H' candidates, each strength drawn from its exact conditional.
+    """Samples of p(s, z | y) with s_h = 0 outside the H' candidates, each coefficient drawn from its exact conditional.
 
     A row's random numbers follow from its values, the seed and the temperature alone: its answers depend neither on
-    the rows beside it nor on the iteration, so that EM at one temperature is a deterministic ascent and comes to rest.
+    the other rows nor on the iteration, so that EM at one temperature is a deterministic ascent and converges.
 
     Parameters
     ----------
@@ -29,27 +30,31 @@ class GibbsPosterior:
     n_sweeps : int
         Updates of every candidate over which expectations are taken.
     n_burn_in : int
-        Updates before them, from all causes off, in which the likelihood is raised to a power that grows to 1.
+        Updates before them, from all latents off, in which the likelihood is raised to a power that grows to 1.
     seed : int
         Of the random numbers.
-    selection : GPSelect or None
-        Learn which causes to consider; None asks the model's own selection function.
+    selection : Selection or None
+        Learn which latents to consider; None asks the model's own selection function.
     """
 
     n_candidates: int
     n_sweeps: int = 10
     n_burn_in: int = 10
     seed: int = 0
-    selection: GPSelect | None = None
+    selection: Selection | None = None
+
+    def keeps_all(self, model: Any) -> bool:
+        return self.n_candidates == model.n_components
 
     def prepare(
-        self, model: SpikeSlabMax, params: SpikeSlabParams, beta: float = 1.0, affinity: Candidates | None = None
+        self, model: SpikeSlabMax, params: SpikeSlabParams, beta: float = 1.0, learned: Selector | None = None
     ) -> "PreparedGibbs":
         """Everything that all chunks of one iteration share; beta is a power of the likelihood, not of the prior."""
-        return PreparedGibbs(self, model, params, beta, affinity)
+        selector = selector_of(self.keeps_all(model), model.n_components, learned)
+        return PreparedGibbs(self, model, params, beta, selector)
 
 
-class PreparedGibbs:
+class PreparedGibbs(PreparedPosterior):
     """A sampled posterior at given parameters: the task that each chunk carries out."""
 
     def __init__(
@@ -58,23 +63,22 @@ class PreparedGibbs:
         model: SpikeSlabMax,
         params: SpikeSlabParams,
         beta: float,
-        affinity: Candidates | None,
+        selector: Selector,
     ):
-        self.posterior, self.model, self.params, self.beta, self.affinity = posterior, model, params, beta, affinity
+        self.posterior, self.model, self.params, self.beta, self.selector = posterior, model, params, beta, selector
         self.kernel = numba_cpu.load("spike_slab_max")
         self.unit = np.sqrt(params.slab_covariance)
         self.scale = float(np.sqrt(beta / params.noise_variance))
-        fields = np.ascontiguousarray(self.scale * self.unit[:, None] * params.components)
-        self.causes = self.kernel.Causes(fields, params.slab_mean / self.unit, logit(params.activation), self.scale)
+        scaled = np.ascontiguousarray(self.scale * self.unit[:, None] * params.components)
+        self.latents = self.kernel.Causes(scaled, params.slab_mean / self.unit, logit(params.activation), self.scale)
         self.transposed = np.ascontiguousarray(params.components.T)
-        self.norms = field_norms(params.components)
+        self.norms = component_norms(params.components)
 
     def statistics(self, chunk: Chunk) -> EStep:
-        """The E-step of a chunk, which remembers <s> for those who learn to select."""
+        """The E-step of a chunk, which remembers <s> for a selection function that is learned."""
         weights, Y = chunk.row_weights(), chunk.rows()
-        answers = self._explore(Y, self._candidates(Y, chunk), weights)
-        if self.posterior.selection is not None:
-            remember(chunk, answers.s)
+        answers = self._sample(Y, self._candidates(Y, chunk), weights)
+        self.selector.observe(chunk, answers.s)
         statistics = SpikeSlabMaxStatistics(
             float(weights.sum()),
             weights @ answers.s,
@@ -84,12 +88,12 @@ class PreparedGibbs:
             self.unit[:, None] ** 2 * answers.axx,
             float(weights @ answers.distance) / self.scale**2,
         )
-        return EStep(float(self._bound(Y, answers) @ weights), statistics)
+        return EStep(float(self._free_energies(Y, answers) @ weights), statistics)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
-        """An estimate of log p(y), all causes but the candidates being off, of each row."""
+        """An estimate of log p(y), with all latents but the candidates off, of each row."""
         Y = chunk.rows()
-        return self._bound(Y, self._explore(Y, self._candidates(Y, chunk)))
+        return self._free_energies(Y, self._sample(Y, self._candidates(Y, chunk)))
 
     def means(self, chunk: Chunk) -> np.ndarray:
         """<s>_n of each row, (N, H)."""
@@ -105,9 +109,9 @@ class PreparedGibbs:
 
     def _ask(self, chunk: Chunk) -> Any:
         Y = chunk.rows()
-        return self._explore(Y, self._candidates(Y, chunk), wants_evidence=False)
+        return self._sample(Y, self._candidates(Y, chunk), wants_evidence=False)
 
-    def _explore(
+    def _sample(
         self, Y: np.ndarray, candidates: np.ndarray, weights: np.ndarray | None = None, wants_evidence: bool = True
     ) -> Any:
         n, (H, D), zeros = len(Y), self.params.components.shape, np.zeros
@@ -117,22 +121,22 @@ class PreparedGibbs:
         )
         key = np.array([self.beta]).view(np.uint64)[0] ^ np.uint64(self.posterior.seed)
         chain = self.kernel.Chain(self.posterior.n_burn_in, self.posterior.n_sweeps, key, wants_evidence)
-        self.kernel.explore(Y, candidates, np.ones(n) if weights is None else weights, self.causes, chain, answers)
+        self.kernel.sample_rows(Y, candidates, np.ones(n) if weights is None else weights, self.latents, chain, answers)
         return answers
 
-    def _bound(self, Y: np.ndarray, answers: Any) -> np.ndarray:
-        """F_n = <log p(x, y)>_q + H(q) = log Z_beta + (1 - beta) <log p(y | x)>_q for q ~ p(x) p(y | x)^beta."""
-        silence = np.log1p(-self.params.activation).sum()
+    def _free_energies(self, Y: np.ndarray, answers: Any) -> np.ndarray:
+        """The likelihood alone is tempered: q ~ p(x) p(y | x)^beta."""
+        log_empty = np.log1p(-self.params.activation).sum()
         log_noise = self.model.log_noise(self.params, Y, np.zeros(self.model.n_features))
         log_scale = 0.5 * self.model.n_features * np.log(2.0 * np.pi * self.params.noise_variance)
         log_likelihood = -log_scale - 0.5 * answers.distance / self.beta
-        return answers.evidence + silence + self.beta * log_noise + (1.0 - self.beta) * log_likelihood
+        return free_energy(answers.evidence + log_empty + self.beta * log_noise, log_likelihood, self.beta)
 
     def _candidates(self, Y: np.ndarray, chunk: Chunk) -> np.ndarray:
-        n_candidates, H = self.posterior.n_candidates, self.model.n_components
-        if n_candidates == H:
-            return np.tile(np.arange(H, dtype=np.int32), (len(Y), 1))
-        if self.affinity is not None:
-            return np.ascontiguousarray(self.affinity.candidates(chunk, n_candidates), dtype=np.int32)
+        chosen = self.selector.candidates(chunk, self.posterior.n_candidates, partial(self._select, Y))
+        return np.ascontiguousarray(chosen, dtype=np.int32)
+
+    def _select(self, Y: np.ndarray, n_candidates: int) -> np.ndarray:
         scores = tiled_product(Y, self.transposed)
-        return numba_cpu.load("selection").top_candidates(scores, np.zeros(H), 1.0 / self.norms, n_candidates)
+        zeros = np.zeros(self.model.n_components)
+        return numba_cpu.load("selection").top_candidates(scores, zeros, 1.0 / self.norms, n_candidates)

@@ -9,6 +9,7 @@ from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
+from multicause.models.pixel_functions import between, window_pixels
 from multicause.models.translated_occlusion import (
     ABSENT,
     OcclusionParams,
@@ -16,11 +17,9 @@ from multicause.models.translated_occlusion import (
     TranslatedOcclusion,
     empty_statistics,
 )
-from multicause.posteriors.truncated import EStep
-from multicause.selection.gp_places import PlaceSelect
-from multicause.selection.gp_select import NEGLIGIBLE
-from multicause.selection.hand_derived import top_candidates
-from multicause.selection.places import between, window_pixels
+from multicause.posteriors.base import EStep, PreparedPosterior, free_energy
+from multicause.selection.base import Selection, Selector, selector_of
+from multicause.selection.gp_places import PlacedMeans
 
 _TRIED = 3  # times as many placements as are kept: what others explain may have hidden the right one
 
@@ -40,28 +39,32 @@ class PlacedPosterior:
     ----------
     n_candidates, n_placements, max_active : int
         H', R and gamma.
-    selection : PlaceSelect or None
+    selection : Selection or None
         Learn where components are; None looks for them at every place of the image.
     """
 
     n_candidates: int
     n_placements: int
     max_active: int
-    selection: PlaceSelect | None = None
+    selection: Selection | None = None
 
     @property
     def n_states(self) -> int:
         """1 + H' R + C(H', 2) R^2 + ..."""
         return sum(comb(self.n_candidates, k) * self.n_placements**k for k in range(self.max_active + 1))
 
+    def keeps_all(self, model: TranslatedOcclusion) -> bool:
+        return self.n_candidates == model.n_components and self.n_placements == model.n_placements
+
     def prepare(
-        self, model: TranslatedOcclusion, params: OcclusionParams, beta: float = 1.0, affinity: Any = None
+        self, model: TranslatedOcclusion, params: OcclusionParams, beta: float = 1.0, learned: Selector | None = None
     ) -> "PreparedPlaced":
-        """Everything that all chunks of one iteration share; `affinity` tells of places instead of a scan."""
-        return PreparedPlaced(self, model, params, beta, affinity)
+        """Everything that all chunks of one iteration share; what was learned tells of places without a scan."""
+        selector = selector_of(self.keeps_all(model), model.n_components, learned)
+        return PreparedPlaced(self, model, params, beta, selector)
 
 
-class PreparedPlaced:
+class PreparedPlaced(PreparedPosterior):
     """The posterior at given parameters: the task that each chunk carries out."""
 
     def __init__(
@@ -70,9 +73,9 @@ class PreparedPlaced:
         model: TranslatedOcclusion,
         params: OcclusionParams,
         beta: float,
-        affinity: Any,
+        selector: Selector,
     ):
-        self.posterior, self.model, self.params, self.beta, self.affinity = posterior, model, params, beta, affinity
+        self.posterior, self.model, self.params, self.beta, self.selector = posterior, model, params, beta, selector
         self.kernel = numba_cpu.load("translated_occlusion")
         self._functions = model.selection_functions(params)
         (h, w), (starts, offsets) = model.component_shape, window_pixels(model.image_shape, model.component_shape)
@@ -89,7 +92,7 @@ class PreparedPlaced:
         )
 
     def statistics(self, chunk: Chunk) -> EStep:
-        """The E-step of a chunk, which remembers where objects were for those who learn to look there."""
+        """The E-step of a chunk, which remembers where objects were, for a selection function that is learned."""
         weights, images = chunk.row_weights(), self._images(chunk)
         places = self._places(images, chunk)
         shape = empty_statistics(self.model)
@@ -102,30 +105,29 @@ class PreparedPlaced:
             np.einsum("n,ndf->f", weights, images),
             np.array([weights @ np.square(images - self.params.background).sum(axis=(1, 2))]),
         )
-        answers = self._explore(images, places, weights, sums)
-        if self.posterior.selection is not None:
-            self._remember(chunk, places, answers.placed)
+        answers = self._enumerate(images, places, weights, sums)
+        self.selector.observe(chunk, PlacedMeans(places.components, places.placements, answers.placed))
         statistics = OcclusionStatistics(
             float(weights.sum()), weights @ answers.means, shape.r, shape.ry, shape.contests,
             float(sums.background[0]), sums.background_y, float(sums.distance[0]),
         )  # fmt: skip
-        return EStep(float(self._bound(images, answers) @ weights), statistics)
+        return EStep(float(self._free_energies(images, answers) @ weights), statistics)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         """F_n of each row."""
         images = self._images(chunk)
-        return self._bound(images, self._explore(images, self._places(images, chunk)))
+        return self._free_energies(images, self._enumerate(images, self._places(images, chunk)))
 
     def means(self, chunk: Chunk) -> np.ndarray:
         """p(s_h = 1 | y) of each row, (n, H)."""
         images = self._images(chunk)
-        return self._explore(images, self._places(images, chunk)).means
+        return self._enumerate(images, self._places(images, chunk)).means
 
     def placements(self, chunk: Chunk) -> np.ndarray:
         """The most probable placement of each component, (n, H); -1 where it is absent, more likely than not."""
         images = self._images(chunk)
         places = self._places(images, chunk)
-        answers = self._explore(images, places)
+        answers = self._enumerate(images, places)
         best = np.take_along_axis(places.placements, answers.placed.argmax(axis=2)[:, :, None], axis=2)[:, :, 0]
         found = np.full((len(images), self.model.n_components), ABSENT)
         np.put_along_axis(found, places.components, np.where(answers.placed.sum(axis=2) > 0.5, best, ABSENT), axis=1)
@@ -135,7 +137,7 @@ class PreparedPlaced:
         """Posterior means of the images without noise, (n, D)."""
         images = self._images(chunk)
         rebuilt = np.tile(self.params.background, (*images.shape[:2], 1))
-        answers = self._explore(images, self._places(images, chunk), rebuilt=rebuilt)
+        answers = self._enumerate(images, self._places(images, chunk), rebuilt=rebuilt)
         return answers.rebuilt.reshape(len(images), -1)
 
     def scan(self, images: np.ndarray) -> np.ndarray:
@@ -149,13 +151,12 @@ class PreparedPlaced:
         """The best placements of each component, and the components that explain most there."""
         n, H, P = len(images), self.model.n_components, self.model.n_placements
         H_, R = self.posterior.n_candidates, self.posterior.n_placements
-        if R == P and H_ == H:
+        if self.selector.keeps_all:
             return Places(np.tile(np.arange(H), (n, 1)), np.tile(np.arange(P), (n, H, 1)))
-        learned = None if self.affinity is None else self.affinity.scores(chunk)
+        learned = self.selector.scores(chunk)
         table = self.scan(images) if learned is None else learned
         ranks, placements = self._rank(images, _largest(table, min(_TRIED * R, P)))
-        chosen = top_candidates(ranks, H_) if self.affinity is None else self.affinity.choose(ranks, chunk, H_)
-        components = chosen.astype(np.int64)
+        components = self.selector.choose(ranks, chunk, H_).astype(np.int64)
         return Places(components, np.take_along_axis(placements, components[:, :, None], axis=1))
 
     def _rank(self, images: np.ndarray, placements: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -173,7 +174,7 @@ class PreparedPlaced:
             self.posterior.n_placements,
         )
 
-    def _explore(
+    def _enumerate(
         self,
         images: np.ndarray,
         places: Places,
@@ -193,7 +194,7 @@ class PreparedPlaced:
             np.zeros(places.placements.shape),
             np.zeros((0, 0, 0)) if rebuilt is None else rebuilt,
         )
-        self.kernel.explore(
+        self.kernel.enumerate_states(
             self.scene,
             images,
             places.components,
@@ -206,23 +207,13 @@ class PreparedPlaced:
         )
         return answers
 
-    def _bound(self, images: np.ndarray, answers: Any) -> np.ndarray:
-        """F_n = <log p>_q + H(q), where q is proportional to p^beta."""
+    def _free_energies(self, images: np.ndarray, answers: Any) -> np.ndarray:
+        """The kernel's log joints are relative to the empty state's."""
         model, params = self.model, self.params
         distance = np.square(images - params.background).sum(axis=(1, 2))
         empty = -0.5 * distance / params.noise_variance + np.log1p(-params.activation).sum()
         empty -= 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
-        return empty + answers.log_normaliser + (1.0 - self.beta) * answers.energy
-
-    def _remember(self, chunk: Chunk, places: Places, placed: np.ndarray) -> None:
-        """Keep the probabilities of (component, placement) pairs until the selection learns from them."""
-        pairs = (places.components[:, :, None] * self.model.n_placements + places.placements).reshape(len(placed), -1)
-        order = np.argsort(pairs, axis=1)
-        pairs, values = (np.take_along_axis(a, order, axis=1) for a in (pairs, placed.reshape(len(placed), -1)))
-        kept = values > NEGLIGIBLE
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        targets = numba_cpu.load("gp_select").Targets(starts, pairs[kept].astype(np.int32), values[kept])
-        chunk.memory["targets"] = targets
+        return empty + free_energy(answers.log_normaliser, answers.energy, self.beta)
 
 
 def _largest(table: np.ndarray, n: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The inner loops of GP-select: targets that are mostly zero, and the choice of candidates by affinity."""
+"""The inner loops of GP-select: targets that are mostly zero, and candidates chosen by the selection function."""
 
 from typing import NamedTuple
 
@@ -10,38 +10,38 @@ from multicause.backends.numba_cpu.selection import _offer
 
 
 class Targets(NamedTuple):
-    """The posterior means of a chunk, less the negligible ones, row by row."""
+    """The posterior means of a chunk, without the negligible ones, row by row."""
 
     starts: np.ndarray  # (N + 1,) where each row begins
-    causes: np.ndarray  # (M,)
+    latents: np.ndarray  # (M,)
     values: np.ndarray  # (M,)
 
 
 @njit(cache=True, nogil=True)
 def sparse_targets(means, negligible):
     """The entries of `means` above `negligible`."""
-    n_rows, n_causes = means.shape
+    n_rows, n_latents = means.shape
     starts = np.zeros(n_rows + 1, dtype=np.int64)
     for n in range(n_rows):
         starts[n + 1] = starts[n] + (means[n] > negligible).sum()
-    causes, values = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1])
+    latents, values = np.empty(starts[-1], dtype=np.int32), np.empty(starts[-1])
     for n in range(n_rows):
         i = starts[n]
-        for h in range(n_causes):
+        for h in range(n_latents):
             if means[n, h] > negligible:
-                causes[i] = h
+                latents[i] = h
                 values[i] = means[n, h]
                 i += 1
-    return Targets(starts, causes, values)
+    return Targets(starts, latents, values)
 
 
 @njit(cache=True, nogil=True)
-def project(targets, features, weights, n_causes):
+def project(targets, features, weights, n_latents):
     """sum_n w_n <s>_n phi_n^T, (H, Q)."""
-    total = np.zeros((n_causes, features.shape[1]))
+    total = np.zeros((n_latents, features.shape[1]))
     for n in range(len(features)):
         for i in range(targets.starts[n], targets.starts[n + 1]):
-            share, row = weights[n] * targets.values[i], total[targets.causes[i]]
+            share, row = weights[n] * targets.values[i], total[targets.latents[i]]
             for q in range(features.shape[1]):
                 row[q] += share * features[n, q]
     return total
@@ -52,7 +52,7 @@ def leave_out(scores, targets, leverage):
     """Subtract from each row's predictions what the row itself contributed to them."""
     for n in range(len(scores)):
         for i in range(targets.starts[n], targets.starts[n + 1]):
-            scores[n, targets.causes[i]] -= leverage[n] * targets.values[i]
+            scores[n, targets.latents[i]] -= leverage[n] * targets.values[i]
 
 
 @njit(cache=True, nogil=True)

@@ -1,165 +1,134 @@
-"""Maximal causes: every truncated state of a data point, walked with its running maximum over the dimensions.
+"""Maximal causes: every truncated state of a data point, enumerated with its running maximum over the dimensions.
 
-Single causes are one matrix product. States of two and more are few: each keeps m_d = max(m_d of its parent, W_jd).
+Noise is any exponential family, log p(y | m) = sum_d y_d eta(m_d) - A(m_d) up to a constant of y. A maximum picks one
+W_hd per dimension, and eta and A rise with it: a state keeps the maxima of its parent's eta and A and of those of the
+latent it adds. States of one latent are one matrix product, and not enumerated here.
+
 What the M-step wants, <A_hd> = sum_s q(s) A_hd(s), comes from tables u = W^rho and v = W^(rho-1), scaled per dimension:
 
     Wbar^rho_d(s) = (sum_{k in s} u_kd)^(1 / rho),   A_hd(s) = v_hd Wbar^rho_d(s) / sum_{k in s} u_kd
 
-Where the model's mean is this smooth maximum, too, each state keeps the sum of its causes' u instead of their maximum.
+Where the model's mean is this smooth maximum, too (Gaussian noise alone), each state keeps the sum of its latents' u.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from scipy.special import gammaln, logit
 
-from multicause.backends.numba_cpu.selection import poisson_upper_bound_scores, top_candidates, upper_bound_scores
-from multicause.backends.numba_cpu.subset_tree import subset_tree
-from multicause.backends.numba_cpu.vector_math import exponentiate, flushed_exp, take_logs
-from multicause.backends.tiles import tiled_product
-from multicause.models.maximal_causes import SMALLEST_FIELD, MaximalCausesStatistics, sharpness
+from multicause.backends.numba_cpu.normalise import OFF, weigh_row  # noqa: F401  (OFF for the E-step)
+from multicause.backends.numba_cpu.vector_math import exponentiate, take_logs
 
-OFF = -1e300  # the log joint of a state that is not there
-NEGLIGIBLE = 1e-14  # states of less weight add nothing to <A>
-NONE = np.zeros((0, 0))
-DEEPEST = -640.0  # exponent below which scaled powers of fields are cut off
+SMALLEST_STATE_WEIGHT = 1e-14  # states of less weight do not contribute to <A>
 MOST_KEPT = 2**19  # numbers in the smooth maxima of a data point's states, beyond which they are computed again
 
 
-class Fields(NamedTuple):
-    """What the walk needs of the parameters."""
+class Tables(NamedTuple):
+    """What is to be known of the parameters."""
 
     components: np.ndarray  # (H, D)
-    log_components: np.ndarray  # (H, D)
+    natural: np.ndarray  # (H, D) eta(W)
+    partition: np.ndarray  # (H, D) A(W)
     log_odds: np.ndarray  # (H,) logit pi
     u: np.ndarray  # (H, D) (W / largest)^rho
     v: np.ndarray  # (H, D) (W / largest)^(rho - 1)
+    largest: np.ndarray  # (D,) of all components: what u and v are scaled by
+    precision: np.ndarray  # (D,) 1 / sigma^2 of Gaussian noise; (0,) for other noise
+    background: float  # the mean where no latent is active
+    background_natural: float
+    background_partition: float
     beta: float
-    largest: np.ndarray  # (D,) of all fields: what u and v are scaled by
-    precision: float  # 1 / sigma^2; 0 means Poisson noise
     root: float  # 1 / rho; 0 means the hard maximum
     smooth: bool  # whether states are judged by the smooth maximum: only with Gaussian noise
 
 
-class Evidence(NamedTuple):
-    """What a chunk's data points contribute, once the matrix product is done."""
-
-    Y: np.ndarray  # (N, D)
-    singles: np.ndarray  # (N, H) log joints of single causes, less the constant
-    silence: np.ndarray  # (N,) log joint of no cause, less the constant
-    constant: np.ndarray  # (N,)
-
-
 class Sums(NamedTuple):
-    """What a walk adds to; arrays without rows are left alone."""
+    """What the enumeration adds to; arrays without rows are left alone."""
 
-    a: np.ndarray  # (H, D) sum_n w_n <A> over states of two and more causes
+    a: np.ndarray  # (H, D) sum_n w_n <A> over states of two and more latents
     ay: np.ndarray  # (H, D) sum_n w_n <A> y over the same
+    squares: np.ndarray  # (D,) sum_n w_n <(y - Wbar)^2> over all states but those of one latent, for Gaussian noise
     rebuilt: np.ndarray  # (N, D) <Wbar> over the candidates' states
 
 
+class Work(NamedTuple):
+    """Arrays of one data point."""
+
+    natural: np.ndarray  # (gamma + 1, D) running maxima of eta along a path, or running sums of u
+    partition: np.ndarray  # (gamma + 1, D) running maxima of A
+    means: np.ndarray  # (S or 1, D) smooth maxima, where states are judged by them
+    total: np.ndarray  # (D,)
+    logs: np.ndarray  # (D,)
+    mean: np.ndarray  # (D,)
+
+
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _grow(fields, cause, y, below, log_below, top, log_top):
-    """top <- max(below, W_cause); returns log p(y | top) up to a constant of y."""
+def _grow(tables, latent, y, depth, work):
+    """The maxima of a path that gains a latent; returns log p(y | maximum) up to a constant of y."""
+    below_natural, below_partition = work.natural[depth - 1], work.partition[depth - 1]
+    natural, partition = work.natural[depth], work.partition[depth]
+    own_natural, own_partition = tables.natural[latent], tables.partition[latent]
     total = 0.0
-    if fields.precision > 0.0:
-        for d in range(y.size):
-            m = max(below[d], fields.components[cause, d])
-            top[d] = m
-            total -= (y[d] - m) * (y[d] - m)
-        return 0.5 * fields.precision * total
     for d in range(y.size):
-        m = max(below[d], fields.components[cause, d])
-        log_m = max(log_below[d], fields.log_components[cause, d])
-        top[d] = m
-        log_top[d] = log_m
-        total += y[d] * log_m - m
+        eta = max(below_natural[d], own_natural[d])
+        a = max(below_partition[d], own_partition[d])
+        natural[d] = eta
+        partition[d] = a
+        total += y[d] * eta - a
     return total
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _take_root(fields, total, logs, mean):
-    """mean <- the smooth maximum of causes whose u sum to `total`."""
+def _take_root(tables, total, logs, mean):
+    """mean <- the smooth maximum of latents whose u sum to `total`."""
     logs[:] = total
     take_logs(logs)
     for d in range(logs.size):
-        logs[d] *= fields.root
+        logs[d] *= tables.root
     exponentiate(logs, mean)
     for d in range(logs.size):
-        mean[d] *= fields.largest[d]
+        mean[d] *= tables.largest[d]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _grow_smoothly(fields, cause, y, below, top, logs, mean):
-    """top <- below + u_cause, mean <- the smooth maximum; returns log p(y | mean) up to a constant of y."""
+def _grow_smoothly(tables, latent, y, depth, mean, work):
+    """The same for the smooth maximum of Gaussian noise, which goes to `mean`."""
+    below, here = work.natural[depth - 1], work.natural[depth]
     for d in range(y.size):
-        top[d] = below[d] + fields.u[cause, d]
-    _take_root(fields, top, logs, mean)
+        here[d] = below[d] + tables.u[latent, d]
+    _take_root(tables, here, work.logs, mean)
     total = 0.0
     for d in range(y.size):
-        total -= (y[d] - mean[d]) * (y[d] - mean[d])
-    return 0.5 * fields.precision * total
+        total += tables.precision[d] * (y[d] - 0.5 * mean[d]) * mean[d]
+    return total
 
 
 @njit(cache=True, nogil=True)
-def _walk(fields, tree, y, chosen, singles, silence, states, tops, logs, means):
-    """Log joints of all states of the candidates; tops[depth] is the running maximum of the path, or its sum of u."""
-    states[0] = silence
+def _enumerate(tables, tree, y, chosen, singles, empty, states, work):
+    """Log joints of all states of the candidates, depth first."""
+    states[0] = empty
+    max_active = tree.members.shape[1]
     for row in range(1, states.size):
         depth = tree.depth[row]
-        cause = chosen[tree.members[row, depth - 1]]
-        if not fields.smooth:
-            log_noise = _grow(fields, cause, y, tops[depth - 1], logs[depth - 1], tops[depth], logs[depth])
-        elif depth == 1:
-            tops[1] = fields.u[cause]
-            log_noise = 0.0
-        else:
-            log_noise = _grow_smoothly(
-                fields, cause, y, tops[depth - 1], tops[depth], logs[depth], means[row % len(means)]
-            )
+        latent = chosen[tree.members[row, depth - 1]]
         if depth == 1:
-            states[row] = singles[cause]
+            states[row] = singles[latent]
+            if max_active > 1:
+                work.natural[1] = tables.u[latent] if tables.smooth else tables.natural[latent]
+                work.partition[1] = tables.partition[latent]
+            continue
+        if tables.smooth:
+            log_noise = _grow_smoothly(tables, latent, y, depth, work.means[row % len(work.means)], work)
         else:
-            odds = 0.0
-            for k in range(depth):
-                odds += fields.log_odds[chosen[tree.members[row, k]]]
-            states[row] = log_noise + odds
-
-
-@njit(cache=True, nogil=True)
-def _weigh(fields, states, chosen, row, singletons, weights):
-    """weights, row <- q of the candidates' states and of the single causes outside; returns log Z_beta and <log p>."""
-    for i in range(chosen.size):
-        row[chosen[i]] = OFF
-    largest = states.max()
-    if singletons:
-        largest = max(largest, row.max())
-    total = 0.0
-    energy = 0.0
-    for k in range(states.size):
-        x = max(fields.beta * (states[k] - largest), -80.0)
-        weights[k] = flushed_exp(x)
-        total += weights[k]
-        energy += weights[k] * x
-    for h in range(row.size):
-        if singletons:
-            x = max(fields.beta * (row[h] - largest), -80.0)
-            row[h] = flushed_exp(x)
-            total += row[h]
-            energy += row[h] * x
-        else:
-            row[h] = 0.0
-    for k in range(states.size):
-        weights[k] /= total
-    for h in range(row.size):
-        row[h] /= total
-    return fields.beta * largest + np.log(total), largest + energy / (total * fields.beta)
+            log_noise = _grow(tables, latent, y, depth, work)
+        for k in range(depth):
+            log_noise += tables.log_odds[chosen[tree.members[row, k]]]
+        states[row] = log_noise
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _share_hard(components, members, weight, y, sums):
-    """Add weight * A_hd(s) and weight * A_hd(s) y_d for a state of two or more causes; causes that tie share."""
+    """Add weight * A_hd(s) and weight * A_hd(s) y_d for a state of two or more latents; those that tie share."""
     for d in range(y.size):
         top = 0.0
         total = 0.0
@@ -182,51 +151,89 @@ def _add_up(u, members, total):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _share(fields, members, weight, y, mean, sums, work):
-    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more causes.
+def _share(tables, members, weight, y, mean, sums, work):
+    """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more latents.
 
     `mean` is the state's smooth maximum, where it is known already.
     """
-    if fields.root == 0.0:
-        _share_hard(fields.components, members, weight, y, sums)
+    if tables.root == 0.0:
+        _share_hard(tables.components, members, weight, y, sums)
         return
-    total, logs, root = work
-    _add_up(fields.u, members, total)
-    if not fields.smooth:
-        _take_root(fields, total, logs, root)
-        mean = root
+    total = work.total
+    _add_up(tables.u, members, total)
+    if not tables.smooth:
+        _take_root(tables, total, work.logs, work.mean)
+        mean = work.mean
     for d in range(y.size):
-        total[d] = weight * mean[d] / (total[d] * fields.largest[d])
+        total[d] = weight * mean[d] / (total[d] * tables.largest[d])
     for k in range(members.size):
         h = members[k]
         for d in range(y.size):
-            share = fields.v[h, d] * total[d]
+            share = tables.v[h, d] * total[d]
             sums.a[h, d] += share
             sums.ay[h, d] += share * y[d]
 
 
 @njit(cache=True, nogil=True)
-def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, sums):
-    """Overwrite `evidence.singles` (N, H) by <s>, and add to `sums`.
+def _maximum(tables, members, mean):
+    """mean <- the maximum of some latents and the background."""
+    mean[:] = tables.background
+    for k in range(members.size):
+        for d in range(mean.size):
+            mean[d] = max(mean[d], tables.components[members[k], d])
 
-    Returns log Z_beta, <log p>, the weights of all single causes (N, H), for which A is 1, and <|y - Wbar|^2> of all
-    other states.
+
+@njit(cache=True, nogil=True)
+def _smooth_mean(tables, row, members, keeps, work):
+    """A state's smooth maximum, kept from the enumeration or computed again."""
+    mean = work.means[row % len(work.means)]
+    if not keeps:
+        mean[:] = 0.0
+        if members.size > 0:
+            _add_up(tables.u, members, work.total)
+            _take_root(tables, work.total, work.logs, mean)
+    return mean
+
+
+@njit(cache=True, nogil=True)
+def _add_state(tables, row, members, weight, y, keeps, sums, work):
+    """What a state of none, two or more latents adds to the sums."""
+    mean = work.mean
+    if tables.smooth:
+        mean = _smooth_mean(tables, row, members, keeps, work)
+    elif sums.squares.size:
+        _maximum(tables, members, mean)
+    if sums.squares.size:
+        for d in range(y.size):
+            sums.squares[d] += weight * (y[d] - mean[d]) * (y[d] - mean[d])
+    if members.size > 1 and weight > 0.0 and sums.a.size:
+        _share(tables, members, weight, y, mean, sums, work)
+
+
+@njit(cache=True, nogil=True)
+def expectations(tables, tree, data, candidates, singletons, sample_weights, sums):
+    """Expectations over the states of each row; `data` are Y, and the log joints of single latents and of none.
+
+    Returns log Z of p^beta, <log p>, <s>, and the weights of single latents (N, H), for which A is 1.
     """
-    n_rows, n_features = evidence.Y.shape
+    Y, singles, empty = data
+    n_rows, n_features = Y.shape
     n_states, max_active = tree.members.shape
     states, weights = np.empty(n_states), np.empty(n_states)
-    tops = np.zeros((max_active + 1, n_features))
-    logs = np.full((max_active + 1, n_features), OFF)
     keeps = n_states * n_features <= MOST_KEPT
-    means = np.zeros((n_states if keeps else 1, n_features if fields.smooth else 0))
-    log_normaliser, energy, distance = np.empty(n_rows), np.empty(n_rows), np.zeros(n_rows)
-    alone = np.zeros(evidence.singles.shape)
+    work = Work(
+        np.full((max_active + 1, n_features), tables.background_natural),
+        np.full((max_active + 1, n_features), tables.background_partition),
+        np.zeros((n_states if keeps else 1, n_features if tables.smooth else 0)),
+        np.empty(n_features), np.empty(n_features), np.empty(n_features),
+    )  # fmt: skip
+    log_normaliser, energy = np.empty(n_rows), np.empty(n_rows)
+    means, alone = singles.copy(), np.zeros(singles.shape)
     members = np.empty(max_active, dtype=np.int64)
-    work = (np.empty(n_features), np.empty(n_features), np.empty(n_features))
     for n in range(n_rows):
-        row, y, chosen = evidence.singles[n], evidence.Y[n], candidates[n]
-        _walk(fields, tree, y, chosen, row, evidence.silence[n], states, tops, logs, means)
-        log_normaliser[n], energy[n] = _weigh(fields, states, chosen, row, singletons, weights)
+        row, y, chosen = means[n], Y[n], candidates[n]
+        _enumerate(tables, tree, y, chosen, row, empty[n], states, work)
+        log_normaliser[n], energy[n] = weigh_row(tables.beta, states, chosen, row, singletons, weights)
         alone[n] = row
         for k in range(n_states):
             if weights[k] == 0.0:
@@ -237,134 +244,10 @@ def walk_chunk(fields, tree, evidence, candidates, singletons, sample_weights, s
                 row[members[i]] += weights[k]
             if depth == 1:
                 alone[n, members[0]] += weights[k]
-            else:
-                mean = means[k % len(means)]
-                if fields.smooth and not keeps:
-                    mean[:] = 0.0
-                    if depth > 0:
-                        _add_up(fields.u, members[:depth], work[0])
-                        _take_root(fields, work[0], work[1], mean)
-                distance[n] += weights[k] * _squared_distance(fields, members[:depth], y, mean)
-                if depth > 1 and weights[k] > NEGLIGIBLE and sample_weights[n] > 0.0:
-                    _share(fields, members[:depth], sample_weights[n] * weights[k], y, mean, sums, work)
+            elif weights[k] > SMALLEST_STATE_WEIGHT and sample_weights[n] > 0.0:
+                _add_state(tables, k, members[:depth], sample_weights[n] * weights[k], y, keeps, sums, work)
             if sums.rebuilt.size:
-                _superpose(fields, members[:depth], weights[k], sums.rebuilt[n])
-    return log_normaliser, energy, alone, distance
-
-
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def _squared_distance(fields, members, y, mean):
-    total = 0.0
-    if mean.size:
-        for d in range(y.size):
-            total += (y[d] - mean[d]) * (y[d] - mean[d])
-        return total
-    for d in range(y.size):
-        top = 0.0
-        for k in range(members.size):
-            top = max(top, fields.components[members[k], d])
-        total += (y[d] - top) * (y[d] - top)
-    return total
-
-
-@njit(cache=True, nogil=True)
-def _superpose(fields, members, weight, rebuilt):
-    for d in range(rebuilt.size):
-        top = 0.0
-        for k in range(members.size):
-            top = max(top, fields.components[members[k], d])
-        rebuilt[d] += weight * top
-
-
-class Walk:
-    """The truncated E-step of `models.maximal_causes` for one set of parameters."""
-
-    def __init__(self, model, params, max_active, singletons, beta):
-        self.params, self.poisson = params, model.noise == "poisson"
-        self.max_active, self.singletons, self.beta = max_active, singletons, beta
-        rho = sharpness(beta)
-        components = np.ascontiguousarray(params.components)
-        log_components = np.log(np.maximum(components, SMALLEST_FIELD))
-        log_largest = log_components.max(axis=0)
-        scaled = log_components - log_largest
-        hard = np.isinf(rho)
-        u = np.exp(np.maximum(rho * scaled, DEEPEST)) if not hard else np.zeros_like(scaled)
-        v = np.exp(np.maximum((rho - 1.0) * scaled, DEEPEST)) if not hard else np.zeros_like(scaled)
-        precision = 0.0 if self.poisson else 1.0 / params.noise_variance
-        log_odds, largest, root = logit(params.activation), np.exp(log_largest), 0.0 if hard else 1.0 / rho
-        smooth = model.is_smooth and not hard
-        self.fields = Fields(components, log_components, log_odds, u, v, beta, largest, precision, root, smooth)
-        self.emphasis = model.weight_of_singles(beta)
-        log_scale = 0.0 if self.poisson else 0.5 * model.n_features * np.log(2.0 * np.pi * params.noise_variance)
-        self.log_silence = np.log1p(-params.activation).sum() - log_scale
-
-    def evidence(self, Y):
-        fields = self.fields
-        if self.poisson:
-            singles = tiled_product(Y, np.ascontiguousarray(fields.log_components.T))
-            singles += fields.log_odds - fields.components.sum(axis=1)
-            silence = np.where((Y == 0.0).all(axis=1), 0.0, OFF)
-            return Evidence(Y, singles, silence, self.log_silence - gammaln(Y + 1.0).sum(axis=1))
-        singles = tiled_product(Y, np.ascontiguousarray(fields.components.T) * fields.precision)
-        silence = -0.5 * fields.precision * np.einsum("nd,nd->n", Y, Y)
-        singles += fields.log_odds - 0.5 * fields.precision * np.square(fields.components).sum(axis=1)
-        singles += silence[:, None]
-        return Evidence(Y, singles, silence, np.full(len(Y), self.log_silence))
-
-    def subset(self, evidence, rows):
-        return Evidence(*(array[rows] for array in evidence))
-
-    def select(self, evidence, n_candidates):
-        fields, log_activation = self.fields, np.log(self.params.activation)
-        if self.poisson:
-            scores = poisson_upper_bound_scores(evidence.Y, fields.components, fields.log_components, log_activation)
-        else:
-            scores = upper_bound_scores(evidence.Y, fields.components, log_activation, fields.precision)
-        return top_candidates(scores, np.zeros_like(log_activation), np.ones_like(log_activation), n_candidates)
-
-    def free_energies(self, evidence, candidates):
-        kept = evidence._replace(singles=evidence.singles.copy())
-        return self._expectations(kept, candidates, np.zeros(len(candidates)))[0]
-
-    def means(self, evidence, candidates):
-        free_energies = self._expectations(evidence, candidates, np.zeros(len(candidates)))[0]
-        return free_energies, evidence.singles
-
-    def reconstruct(self, evidence, candidates):
-        """Posterior means of max_h s_h W_hd."""
-        rebuilt = np.zeros_like(evidence.Y)
-        alone = self._expectations(evidence, candidates, np.zeros(len(candidates)), Sums(NONE, NONE, rebuilt))[1]
-        np.put_along_axis(alone, candidates.astype(np.int64), 0.0, axis=1)  # they are in `rebuilt` already
-        return rebuilt + tiled_product(alone, self.fields.components)
-
-    def accumulate(self, evidence, candidates, weights):
-        fields = self.fields
-        sums = Sums(np.zeros_like(fields.components), np.zeros_like(fields.components), NONE)
-        free_energies, alone, distance = self._expectations(evidence, candidates, weights, sums)
-        if (weights != 1.0).any():
-            alone *= weights[:, None]
-        single = alone.sum(axis=0)
-        single_ay = alone.T @ evidence.Y
-        squares = np.einsum("nd,nd->n", evidence.Y, evidence.Y)
-        of_singles = (
-            alone.sum(axis=1) @ squares
-            - 2.0 * np.vdot(single_ay, fields.components)
-            + single @ np.square(fields.components).sum(axis=1)
-        )
-        statistics = MaximalCausesStatistics(
-            float(weights.sum()),
-            weights @ evidence.singles,
-            sums.a + self.emphasis * single[:, None],
-            sums.ay + self.emphasis * single_ay,
-            float(weights @ distance + of_singles),
-        )
-        return free_energies, statistics, evidence.singles
-
-    def _expectations(self, evidence, candidates, weights, sums=None):
-        """F_n, the weights of single causes, and the squared distances of the other states."""
-        tree = subset_tree(candidates.shape[1], self.max_active)
-        sums = Sums(NONE, NONE, NONE) if sums is None else sums
-        log_normaliser, energy, alone, distance = walk_chunk(
-            self.fields, tree, evidence, candidates, self.singletons, weights, sums
-        )
-        return evidence.constant + log_normaliser + (1.0 - self.beta) * energy, alone, distance
+                _maximum(tables, members[:depth], work.mean)
+                for d in range(n_features):
+                    sums.rebuilt[n, d] += weights[k] * work.mean[d]
+    return log_normaliser, energy, means, alone

@@ -1,4 +1,4 @@
-"""Entries that are not there: how fields overlap on those that are."""
+"""Missing entries: how components overlap on the observed ones."""
 
 from numba import njit
 

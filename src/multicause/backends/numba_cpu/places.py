@@ -1,4 +1,4 @@
-"""Functions of pixels' values, summed over components at given places: `multicause.selection.places` in loops."""
+"""Functions of pixels' values, summed over components at given places: `multicause.models.pixel_functions` in loops."""
 
 import numpy as np
 from numba import njit
@@ -111,7 +111,7 @@ def project(targets, lower, fraction, starts, offsets, weights, total):
     flat = total.reshape(len(total), -1)
     for n in range(len(lower)):
         for t in range(targets.starts[n], targets.starts[n + 1]):
-            h, x = divmod(targets.causes[t], starts.size)
+            h, x = divmod(targets.latents[t], starts.size)
             _features(lower[n], fraction[n], starts[x], offsets, total.shape[3], index, weight)
             share = weights[n] * targets.values[t]
             for i in range(n_features):
@@ -125,7 +125,7 @@ def leave_out(scores, targets, lower, fraction, starts, offsets, smoother, n_kno
     index, weight = np.empty(n_features, dtype=np.int64), np.empty(n_features)
     for n in range(len(lower)):
         for t in range(targets.starts[n], targets.starts[n + 1]):
-            h, x = divmod(targets.causes[t], starts.size)
+            h, x = divmod(targets.latents[t], starts.size)
             _features(lower[n], fraction[n], starts[x], offsets, n_knots, index, weight)
             leverage = 0.0
             for i in range(n_features):

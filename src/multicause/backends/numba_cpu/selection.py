@@ -9,7 +9,7 @@ from multicause.backends.numba_cpu.vector_math import take_logs
 
 @njit(inline="always")
 def _offer(value, h, best, which, filled):
-    """Insert cause h among the best, in falling order of their scores; returns how many there are now."""
+    """Insert latent h among the best, in falling order of their scores; returns how many there are now."""
     n_candidates = best.size
     if filled == n_candidates and value <= best[n_candidates - 1]:
         return filled
@@ -25,7 +25,7 @@ def _offer(value, h, best, which, filled):
 
 @njit(inline="always")
 def _write_rising(which, target):
-    """Copy a few causes in rising order, by insertion: NumPy's sort would take as long as finding them."""
+    """Copy a few latents in rising order, by insertion: NumPy's sort would take as long as finding them."""
     for i in range(which.size):
         h = which[i]
         j = i
@@ -71,21 +71,21 @@ def top_singletons(linear, shift, inverse, constant, n_candidates):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
-def pursue(problem, n_candidates):
-    """Spike-and-slab causes one by one: each raises log p(y | s) most, strengths being independent.
+def select_greedily(problem, n_candidates):
+    """Spike-and-slab latents one by one: each raises log p(y | s) most, coefficients being independent.
 
-    Choosing a cause eliminates it from K = I + G and c = b + mu (see `schur_walk`) for all that remain: column k of the
-    Cholesky factor of K belongs to the k-th choice. What cause h would add is (c_h^2 / K_hh - log K_hh - mu_h^2) / 2.
+    Choosing a latent eliminates it from K = I + G and c = b + mu (see `spike_slab_linear`) for all that remain: column
+    k of the Cholesky factor of K belongs to the k-th choice. Latent h would add (c_h^2 / K_hh - log K_hh - mu_h^2) / 2.
     """
     linear, inverse = problem.linear, problem.inverse
-    n_rows, n_causes = linear.shape
+    n_rows, n_latents = linear.shape
     chosen = np.empty((n_rows, n_candidates), dtype=np.int32)
     which = np.empty(n_candidates, dtype=np.int32)
-    factor = np.empty((n_candidates, n_causes))
-    c, diagonal, score, free = np.empty(n_causes), np.empty(n_causes), np.empty(n_causes), np.empty(n_causes)
+    factor = np.empty((n_candidates, n_latents))
+    c, diagonal, score, free = np.empty(n_latents), np.empty(n_latents), np.empty(n_latents), np.empty(n_latents)
     for n in range(n_rows):
         row = n if len(inverse) > 1 else 0
-        for h in range(n_causes):
+        for h in range(n_latents):
             c[h] = linear[n, h] + problem.shift[h]
             diagonal[h] = 1.0 / inverse[row, h]
             free[h] = -0.5 * problem.slab_mean[h] * problem.slab_mean[h]
@@ -101,7 +101,7 @@ def pursue(problem, n_candidates):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def _most_gained(c, diagonal, free, score):
-    """The first cause of the largest score, rounded to float32: rounding errors must not choose between twins."""
+    """The first latent of the largest score, rounded to float32: rounding errors must not choose between twins."""
     score[:] = diagonal
     take_logs(score)
     for h in range(c.size):
@@ -115,17 +115,17 @@ def _most_gained(c, diagonal, free, score):
 
 @njit(cache=True, nogil=True)
 def _overlaps(problem, n, g, column):
-    """column <- K_hg for all causes h but g itself, on the entries that a row shows."""
+    """column <- K_hg for all latents h but g itself, on the entries observed in a row."""
     if problem.partial.size > 0 and problem.partial[n]:
         for h in range(column.size):
-            column[h] = observed_overlap(problem.fields[h], problem.fields[g], problem.observed[n])
+            column[h] = observed_overlap(problem.components[h], problem.components[g], problem.observed[n])
     else:
         column[:] = problem.gram[g]
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
 def _eliminate(g, factor, c, diagonal):
-    """Cause g leaves K and c; the last row of the factor is K_hg, and becomes a column of the Cholesky factor."""
+    """Eliminate latent g from K and c; the factor's last row is K_hg, and becomes a column of the Cholesky factor."""
     last = factor.shape[0] - 1
     column = factor[last]
     for k in range(last):
@@ -141,32 +141,31 @@ def _eliminate(g, factor, c, diagonal):
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def upper_bound_scores(Y, components, log_activation, precision):
-    """log pi_h - sum_{d: W_hd > y_d} (W_hd - y_d)^2 / 2 sigma^2: the bound of ET eq. 28."""
-    scores = np.empty((Y.shape[0], components.shape[0]))
+def upper_bound_scores(Y, alone, natural, partition, saturated, log_activation):
+    """log pi_h + sum_{d: W_hd > y_d} [y eta(W) - A(W) - saturated]: the bound of ET eq. 28 for an exponential family.
+
+    `saturated` (N, D) is the same of the mean that explains y best.
+    """
+    scores = np.empty((Y.shape[0], alone.shape[0]))
     for n in range(Y.shape[0]):
-        for h in range(components.shape[0]):
+        for h in range(alone.shape[0]):
             total = 0.0
             for d in range(Y.shape[1]):
-                excess = max(components[h, d] - Y[n, d], 0.0)
-                total += excess * excess
-            scores[n, h] = log_activation[h] - 0.5 * precision * total
+                gain = Y[n, d] * natural[h, d] - partition[h, d] - saturated[n, d]
+                total += gain if alone[h, d] > Y[n, d] else 0.0
+            scores[n, h] = log_activation[h] + total
     return scores
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
-def poisson_upper_bound_scores(Y, components, log_components, log_activation):
-    """log pi_h + sum_{d: W_hd > y_d} [y log(W/y) - (W - y)]: the same bound for Poisson noise."""
-    scores = np.empty((Y.shape[0], components.shape[0]))
-    log_y = np.empty(Y.shape[1])
+def squared_excess_scores(Y, alone, log_activation):
+    """log pi_h - sum_d max(W_hd - y_d, 0)^2 / 2: the same for Gaussian noise of variance one."""
+    scores = np.empty((Y.shape[0], alone.shape[0]))
     for n in range(Y.shape[0]):
-        for d in range(Y.shape[1]):
-            log_y[d] = np.log(Y[n, d]) if Y[n, d] > 0.0 else 0.0
-        for h in range(components.shape[0]):
+        for h in range(alone.shape[0]):
             total = 0.0
             for d in range(Y.shape[1]):
-                excess = components[h, d] - Y[n, d]
-                gain = Y[n, d] * (log_components[h, d] - log_y[d]) - excess
-                total += gain if excess > 0.0 else 0.0
-            scores[n, h] = log_activation[h] + total
+                excess = max(alone[h, d] - Y[n, d], 0.0)
+                total += excess * excess
+            scores[n, h] = log_activation[h] - 0.5 * total
     return scores

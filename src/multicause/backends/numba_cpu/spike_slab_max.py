@@ -1,7 +1,7 @@
-"""Gibbs sampling of spike-and-slab causes that combine by their maximum (MATH §6).
+"""Gibbs sampling of spike-and-slab latents that combine by their maximum (MATH §6).
 
-Strengths are in units of the slab's standard deviation, data and fields in units of the noise: z_h ~ N(mu_h, 1), and
--2 log p(y | x) = |y - max(0, max_h x_h W_h)|^2. Given the others' maximum m, cause h wins dimension d where
+Coefficients are in units of the slab's standard deviation, data and components in units of the noise: z_h ~ N(mu_h, 1),
+and -2 log p(y | x) = |y - max(0, max_h x_h W_h)|^2. Given the others' maximum m, latent h wins dimension d where
 z_h > t_d = m_d / W_hd. With f the log density of z_h relative to p(s_h = 0),
 
     f(z) = logit pi_h - log(2 pi)/2 - (z - mu_h)^2 / 2 + sum_{d: t_d < z} [(y_d - m_d)^2 - (y_d - z W_hd)^2] / 2,
@@ -20,7 +20,7 @@ from multicause.backends.numba_cpu.counter_random import key_of, uniform
 from multicause.backends.numba_cpu.truncated_normal import integral, moments, quantile
 
 LOG_ROOT_2PI = 0.5 * math.log(2.0 * math.pi)
-NEGLIGIBLE = -35.0  # a piece whose log density is nowhere closer to the largest is left out: 6e-16 of it
+LOWEST_PIECE = -35.0  # a piece whose log density stays this far below the largest is left out: 6e-16 of it
 
 _plainly = njit(cache=True, nogil=True, error_model="numpy", fastmath=False)
 
@@ -28,7 +28,7 @@ _plainly = njit(cache=True, nogil=True, error_model="numpy", fastmath=False)
 class Causes(NamedTuple):
     """The parameters of one E-step."""
 
-    fields: np.ndarray  # (H, D) sqrt(psi_h beta) W_h / sigma
+    components: np.ndarray  # (H, D) sqrt(psi_h beta) W_h / sigma
     slab_mean: np.ndarray  # (H,) mu_h / sqrt(psi_h)
     log_odds: np.ndarray  # (H,) logit pi_h
     scale: float  # sqrt(beta) / sigma, by which the data are multiplied
@@ -46,7 +46,7 @@ class Chain(NamedTuple):
 class Answers(NamedTuple):
     """What is known of each row, and weighted sums over all rows, in the kernel's units."""
 
-    evidence: np.ndarray  # (N,) log of the sum over all states of the candidates, relative to no cause
+    evidence: np.ndarray  # (N,) log of the sum over all states of the candidates, relative to the empty state
     s: np.ndarray  # (N, H) <s>
     x: np.ndarray  # (N, H) <x>
     rebuilt: np.ndarray  # (N, D) <max_h x_h W_h>
@@ -81,11 +81,11 @@ def make_pieces(n_features):
 
 
 @_plainly
-def _sort_thresholds(others, field, threshold, order):
-    """Thresholds in rising order, by Shell's method; returns how many dimensions the cause can win at all."""
+def _sort_thresholds(others, component, threshold, order):
+    """Thresholds in rising order, by Shell's method; returns how many dimensions the latent can win at all."""
     n = 0
-    for d in range(field.size):
-        t = others[d] / field[d] if field[d] > 0.0 else np.inf
+    for d in range(component.size):
+        t = others[d] / component[d] if component[d] > 0.0 else np.inf
         if t < np.inf:
             threshold[n] = t
             order[n] = d
@@ -107,16 +107,16 @@ def _sort_thresholds(others, field, threshold, order):
 
 
 @_plainly
-def condition(y, others, field, slab_mean, log_odds, power, with_moments, pieces):
+def condition(y, others, component, slab_mean, log_odds, power, with_moments, pieces):
     """p(s_h, z_h | y, the others) with the likelihood to a power.
 
     Fills `pieces` with those that matter; returns their number, p(off), and the log of the total mass relative to off.
     """
-    n_pieces, top = _cut(y, others, field, slab_mean, log_odds, power, pieces)
+    n_pieces, top = _cut(y, others, component, slab_mean, log_odds, power, pieces)
     off = math.exp(-top)
     total, filled = off, 0
     for j in range(n_pieces):
-        if pieces.mass[j] > top + NEGLIGIBLE:
+        if pieces.mass[j] > top + LOWEST_PIECE:
             lower, upper, centre, root = pieces.lower[j], pieces.upper[j], pieces.centre[j], pieces.root[j]
             a, b = root * (lower - centre), root * (upper - centre)
             if with_moments:
@@ -138,10 +138,10 @@ def condition(y, others, field, slab_mean, log_odds, power, with_moments, pieces
 
 
 @_plainly
-def _cut(y, others, field, slab_mean, log_odds, power, pieces):
+def _cut(y, others, component, slab_mean, log_odds, power, pieces):
     """Cut the line at the thresholds: `mass` gets the largest f of each piece. Returns their number and the largest."""
     threshold, order = pieces.threshold, pieces.order
-    n = _sort_thresholds(others, field, threshold, order)
+    n = _sort_thresholds(others, component, threshold, order)
     precision, linear = 1.0, slab_mean
     lower, upper = -np.inf, threshold[0] if n > 0 else np.inf
     at_lower = -np.inf
@@ -168,7 +168,7 @@ def _cut(y, others, field, slab_mean, log_odds, power, pieces):
             return n_pieces, top
         lower, at_lower = upper, at_upper
         while i < n and threshold[i] <= lower:
-            w = field[order[i]]
+            w = component[order[i]]
             precision += power * w * w
             linear += power * w * y[order[i]]
             i += 1
@@ -178,7 +178,7 @@ def _cut(y, others, field, slab_mean, log_odds, power, pieces):
 
 @_plainly
 def draw(filled, off, which, where, pieces):
-    """A strength by two uniform numbers: off (0), or which piece, and where in it."""
+    """A coefficient by two uniform numbers: off (0), or which piece, and where in it."""
     total = off
     if filled == 0 or which < total:
         return 0.0
@@ -195,45 +195,45 @@ def draw(filled, off, which, where, pieces):
 
 
 @_plainly
-def _maximum_of_others(x, chosen, fields, left_out, result):
+def _maximum_of_others(x, chosen, components, left_out, result):
     result[:] = 0.0
     for k in range(chosen.size):
         if k != left_out and x[k] > 0.0:
             for d in range(result.size):
-                result[d] = max(result[d], x[k] * fields[chosen[k], d])
+                result[d] = max(result[d], x[k] * components[chosen[k], d])
 
 
 @_plainly
-def update(j, x, y, chosen, causes, power, randomness, others, pieces):
+def update(j, x, y, chosen, latents, power, randomness, others, pieces):
     """Draw x[j] given y and the other candidates; returns how many pieces its conditional has."""
     key, pair = randomness
     h = chosen[j]
-    _maximum_of_others(x, chosen, causes.fields, j, others)
+    _maximum_of_others(x, chosen, latents.components, j, others)
     filled, off, _ = condition(
-        y, others, causes.fields[h], causes.slab_mean[h], causes.log_odds[h], power, True, pieces
+        y, others, latents.components[h], latents.slab_mean[h], latents.log_odds[h], power, True, pieces
     )
     x[j] = draw(filled, off, uniform(key, 2 * pair), uniform(key, 2 * pair + 1), pieces)
     return filled
 
 
 @_plainly
-def _log_density(z, y, others, field, slab_mean, log_odds):
-    """f(z), or 0 for a cause that is off: the log density relative to p(off)."""
+def _log_density(z, y, others, component, slab_mean, log_odds):
+    """f(z), or 0 for a latent that is off: the log density relative to p(off)."""
     if z == 0.0:
         return 0.0
     total = log_odds - LOG_ROOT_2PI - 0.5 * (z - slab_mean) ** 2
     for d in range(y.size):
-        here = z * field[d]
+        here = z * component[d]
         if here > others[d]:
             total += (here - others[d]) * (y[d] - 0.5 * (here + others[d]))
     return total
 
 
 @_plainly
-def explore(Y, candidates, weights, causes, chain, answers):
-    """For each row a chain of its own over the strengths of its candidates, from all off; fills `answers`.
+def sample_rows(Y, candidates, weights, latents, chain, answers):
+    """For each row a chain of its own over the coefficients of its candidates, from all off; fills `answers`.
 
-    Expectations are Rao-Blackwellised: every update of a cause contributes its whole conditional distribution.
+    Expectations are Rao-Blackwellised: every update of a latent contributes its whole conditional distribution.
     """
     n_rows, n_features = Y.shape
     n_candidates = candidates.shape[1]
@@ -246,10 +246,10 @@ def explore(Y, candidates, weights, causes, chain, answers):
     for n in range(n_rows):
         key = key_of(Y[n], chain.key)
         for d in range(n_features):
-            y[d] = causes.scale * Y[n, d]
-        _sample(n, y, candidates[n], key, causes, chain, others, visited, rows, pieces, answers)
+            y[d] = latents.scale * Y[n, d]
+        _sample(n, y, candidates[n], key, latents, chain, others, visited, rows, pieces, answers)
         if chain.wants_evidence:
-            answers.evidence[n] = _evidence(y, candidates[n], causes, others, visited, pieces)
+            answers.evidence[n] = _evidence(y, candidates[n], latents, others, visited, pieces)
         w = weights[n]
         for j in range(n_candidates):
             h = candidates[n, j]
@@ -260,7 +260,7 @@ def explore(Y, candidates, weights, causes, chain, answers):
 
 
 @_plainly
-def _sample(n, y, chosen, key, causes, chain, others, visited, rows, pieces, answers):
+def _sample(n, y, chosen, key, latents, chain, others, visited, rows, pieces, answers):
     """The chain of row n: burn-in from all off, during which the data gain weight, then the sweeps that count."""
     n_candidates = chosen.size
     second, ax, axx = rows
@@ -273,17 +273,17 @@ def _sample(n, y, chosen, key, causes, chain, others, visited, rows, pieces, ans
         counts = sweep >= chain.n_burn_in
         power = min((sweep + 1.0) / (chain.n_burn_in + 1.0), 1.0)
         for j in range(n_candidates):
-            pair = sweep * causes.log_odds.size + chosen[j]  # of random numbers
-            filled = update(j, x, y, chosen, causes, power, (key, pair), others, pieces)
+            pair = sweep * latents.log_odds.size + chosen[j]  # of random numbers
+            filled = update(j, x, y, chosen, latents, power, (key, pair), others, pieces)
             if counts:
-                _record(n, j, chosen[j], share, y, others, causes.fields[chosen[j]], filled, rows, pieces, answers)
+                _record(n, j, chosen[j], share, y, others, latents.components[chosen[j]], filled, rows, pieces, answers)
         for j in range(n_candidates if counts else 0):
             visited[sweep - chain.n_burn_in, j] = x[j]
 
 
 @_plainly
-def _record(n, j, h, share, y, others, field, filled, rows, pieces, answers):
-    """Add a conditional's expectations; those of the maximum are averaged over the causes' conditionals as well."""
+def _record(n, j, h, share, y, others, component, filled, rows, pieces, answers):
+    """Add a conditional's expectations; those of the maximum are averaged over the latents' conditionals as well."""
     second, ax, axx = rows
     each = share / second.size
     for i in range(filled):
@@ -304,22 +304,22 @@ def _record(n, j, h, share, y, others, field, filled, rows, pieces, answers):
         d = pieces.order[k]
         ax[j, d] += share * px
         axx[j, d] += share * pxx
-        gain = field[d] * px - others[d] * p
+        gain = component[d] * px - others[d] * p
         answers.rebuilt[n, d] += each * gain
-        answers.distance[n] += each * (field[d] ** 2 * pxx - others[d] ** 2 * p - 2.0 * y[d] * gain)
+        answers.distance[n] += each * (component[d] ** 2 * pxx - others[d] ** 2 * p - 2.0 * y[d] * gain)
         k -= 1
 
 
 @_plainly
-def _evidence(y, chosen, causes, others, visited, pieces):
-    """log p(y, x*) - log p(x* | y), relative to no cause: Chib's estimate, at the best visited state x*.
+def _evidence(y, chosen, latents, others, visited, pieces):
+    """log p(y, x*) - log p(x* | y), relative to the empty state: Chib's estimate, at the best visited state x*.
 
     p(x* | y) is the mean, over every second visited state, of the density of a Gibbs sweep that leads to x*.
     """
     n_visited, n_candidates = visited.shape
     best, largest = 0, -np.inf
     for i in range(n_visited):
-        value = _log_joint(y, visited[i], chosen, causes, others)
+        value = _log_joint(y, visited[i], chosen, latents, others)
         if value > largest:
             best, largest = i, value
     x = np.empty(n_candidates)
@@ -330,11 +330,11 @@ def _evidence(y, chosen, causes, others, visited, pieces):
             x[j] = visited[i, j]
         for j in range(n_candidates):
             h = chosen[j]
-            field, mean, odds = causes.fields[h], causes.slab_mean[h], causes.log_odds[h]
-            _maximum_of_others(x, chosen, causes.fields, j, others)
-            _, _, log_total = condition(y, others, field, mean, odds, 1.0, False, pieces)
+            component, mean, odds = latents.components[h], latents.slab_mean[h], latents.log_odds[h]
+            _maximum_of_others(x, chosen, latents.components, j, others)
+            _, _, log_total = condition(y, others, component, mean, odds, 1.0, False, pieces)
             x[j] = visited[best, j]
-            log_density += _log_density(x[j], y, others, field, mean, odds) - log_total
+            log_density += _log_density(x[j], y, others, component, mean, odds) - log_total
         if log_density > top:
             total, top = total * math.exp(top - log_density), log_density
         total += math.exp(log_density - top)
@@ -343,13 +343,13 @@ def _evidence(y, chosen, causes, others, visited, pieces):
 
 
 @_plainly
-def _log_joint(y, x, chosen, causes, others):
-    """log p(y, x) relative to no cause, one cause after the other."""
+def _log_joint(y, x, chosen, latents, others):
+    """log p(y, x) relative to the empty state, one latent after the other."""
     others[:] = 0.0
     total = 0.0
     for j in range(chosen.size):
         h = chosen[j]
-        total += _log_density(x[j], y, others, causes.fields[h], causes.slab_mean[h], causes.log_odds[h])
+        total += _log_density(x[j], y, others, latents.components[h], latents.slab_mean[h], latents.log_odds[h])
         for d in range(y.size):
-            others[d] = max(others[d], x[j] * causes.fields[h, d])
+            others[d] = max(others[d], x[j] * latents.components[h, d])
     return total

@@ -13,11 +13,11 @@ from numba import njit
 from multicause.backends.numba_cpu.vector_math import take_logs
 
 DEEPEST = -650.0  # exponents below it count as this
-NEGLIGIBLE = 1e-10  # states with less weight teach nothing
+SMALLEST_STATE_WEIGHT = 1e-10  # states of less weight do not contribute to the M-step
 
 
 class Scene(NamedTuple):
-    """The parameters, laid out for the walk."""
+    """The parameters, laid out for the enumeration."""
 
     components: np.ndarray  # (H, A, F) with A pixels each
     masks: np.ndarray  # (H, A)
@@ -44,16 +44,16 @@ class Sums(NamedTuple):
 class Answers(NamedTuple):
     """What is known of each row; empty arrays are not filled."""
 
-    log_normaliser: np.ndarray  # (N,) log of the sum of p^beta, less the background's share
-    energy: np.ndarray  # (N,) <log p> less the same
+    log_normaliser: np.ndarray  # (N,) log of the sum of p^beta, relative to the empty state's p^beta
+    energy: np.ndarray  # (N,) <log p>, relative to the empty state's log p
     means: np.ndarray  # (N, H) <s>
     placed: np.ndarray  # (N, H', R) probability of each candidate
     rebuilt: np.ndarray  # (N, D, F)
 
 
 @njit(cache=True, nogil=True)
-def _densities(scene, image, components, placements, table, silence, top):
-    """table[i, r, a] <- alpha exp(-|y - w|^2 / 2 sigma^2 - e), silence[d] <- the same of the background.
+def _densities(scene, image, components, placements, table, empty, top):
+    """table[i, r, a] <- alpha exp(-|y - w|^2 / 2 sigma^2 - e), empty[d] <- the same of the background.
 
     Returns by how much the background's log density is raised in all, where it lies too deep for an exponential.
     """
@@ -62,8 +62,8 @@ def _densities(scene, image, components, placements, table, silence, top):
         total = 0.0
         for f in range(F):
             total += (image[d, f] - scene.background[f]) ** 2
-        silence[d] = -0.5 * scene.precision * total
-        top[d] = silence[d]
+        empty[d] = -0.5 * scene.precision * total
+        top[d] = empty[d]
     for i in range(components.size):
         h = components[i]
         for r in range(placements.shape[1]):
@@ -84,8 +84,8 @@ def _densities(scene, image, components, placements, table, silence, top):
                 table[i, r, a] = scene.masks[h, a] * np.exp(max(table[i, r, a] - top[d], DEEPEST))
     raised = 0.0
     for d in range(n_pixels):
-        raised += max(DEEPEST - (silence[d] - top[d]), 0.0)
-        silence[d] = np.exp(max(silence[d] - top[d], DEEPEST))
+        raised += max(DEEPEST - (empty[d] - top[d]), 0.0)
+        empty[d] = np.exp(max(empty[d] - top[d], DEEPEST))
     return raised
 
 
@@ -116,14 +116,14 @@ def _take_out(scene, start, num, den, kept_num, kept_den):
 
 
 @njit(cache=True, nogil=True)
-def _walk(scene, components, placements, table, silence, max_active, states, log_joint, work):
+def _enumerate(scene, components, placements, table, empty, max_active, states, log_joint, work):
     """All states in depth-first order, and their log joints relative to the empty state's; returns their number.
 
     states[k, i] is the chosen placement of candidate i, or -1.
     """
     num, den, kept_num, kept_den, logs = work
     n_candidates, n_choices = placements.shape
-    num[:] = silence
+    num[:] = empty
     den[:] = 1.0
     choice = np.full(n_candidates, -1, dtype=np.int64)
     value = np.zeros(n_candidates + 1)
@@ -164,10 +164,10 @@ def _walk(scene, components, placements, table, silence, max_active, states, log
 
 
 @njit(cache=True, nogil=True)
-def _teach(scene, image, components, placements, table, silence, state, weight, sums, work):
+def _contribute(scene, image, components, placements, table, empty, state, weight, sums, work):
     """Add one state of one data point to the sums, but for the background, whose share each object diminishes."""
     num, den = work[0], work[1]
-    num[:] = silence
+    num[:] = empty
     den[:] = 1.0
     F = image.shape[1]
     for i in range(components.size):
@@ -197,10 +197,10 @@ def _teach(scene, image, components, placements, table, silence, state, weight, 
 
 
 @njit(cache=True, nogil=True)
-def _rebuild(scene, components, placements, table, silence, state, weight, rebuilt, work):
+def _rebuild(scene, components, placements, table, empty, state, weight, rebuilt, work):
     """Add what a state's objects show to `rebuilt`, where the background was assumed before."""
     num, F = work[0], rebuilt.shape[1]
-    num[:] = silence
+    num[:] = empty
     for i in range(components.size):
         if state[i] >= 0:
             start = scene.starts[placements[i, state[i]]]
@@ -217,12 +217,12 @@ def _rebuild(scene, components, placements, table, silence, state, weight, rebui
 
 
 @njit(cache=True, nogil=True)
-def explore(scene, images, components, placements, max_active, n_states, weights, sums, answers):
-    """Walk all states of each row; fill `answers`, and add to `sums` where it is not empty."""
+def enumerate_states(scene, images, components, placements, max_active, n_states, weights, sums, answers):
+    """Enumerate all states of each row; fill `answers`, and add to `sums` where it is not empty."""
     n_rows, n_pixels = images.shape[:2]
     n_candidates, n_choices = placements.shape[1:]
     A = scene.offsets.size
-    table, silence, top = np.empty((n_candidates, n_choices, A)), np.empty(n_pixels), np.empty(n_pixels)
+    table, empty, top = np.empty((n_candidates, n_choices, A)), np.empty(n_pixels), np.empty(n_pixels)
     states, log_joint = np.empty((n_states, n_candidates), dtype=np.int64), np.empty(n_states)
     work = (
         np.empty(n_pixels),
@@ -232,8 +232,8 @@ def explore(scene, images, components, placements, max_active, n_states, weights
         np.empty(A),
     )
     for n in range(n_rows):
-        raised = _densities(scene, images[n], components[n], placements[n], table, silence, top)
-        found = _walk(scene, components[n], placements[n], table, silence, max_active, states, log_joint, work)
+        raised = _densities(scene, images[n], components[n], placements[n], table, empty, top)
+        found = _enumerate(scene, components[n], placements[n], table, empty, max_active, states, log_joint, work)
         largest = log_joint[:found].max()
         total, energy = 0.0, 0.0
         for k in range(found):
@@ -245,16 +245,16 @@ def explore(scene, images, components, placements, max_active, n_states, weights
                 if states[k, i] >= 0:
                     answers.means[n, components[n, i]] += q
                     answers.placed[n, i, states[k, i]] += q
-            if q < NEGLIGIBLE:
+            if q < SMALLEST_STATE_WEIGHT:
                 continue
             if sums.s.size and weights[n] > 0.0:
-                _teach(
+                _contribute(
                     scene,
                     images[n],
                     components[n],
                     placements[n],
                     table,
-                    silence,
+                    empty,
                     states[k],
                     weights[n] * q,
                     sums,
@@ -262,6 +262,6 @@ def explore(scene, images, components, placements, max_active, n_states, weights
                 )
             if answers.rebuilt.size:
                 rebuilt = answers.rebuilt[n]
-                _rebuild(scene, components[n], placements[n], table, silence, states[k], q, rebuilt, work)
+                _rebuild(scene, components[n], placements[n], table, empty, states[k], q, rebuilt, work)
         answers.log_normaliser[n] = scene.beta * (largest + raised) + np.log(total)
         answers.energy[n] = energy + raised

@@ -3,10 +3,10 @@
 import numpy as np
 from scipy import linalg
 
-from multicause.backends.tiles import tiled_product
+from multicause.execution.reproducible_matmul import tiled_product
 
 
-class Whitening:
+class NoiseWhitening:
     """Y -> Y R with R R^T = Sigma^-1, for Sigma given as (D,) variances or as a (D, D) matrix."""
 
     def __init__(self, noise):

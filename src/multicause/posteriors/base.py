@@ -1,0 +1,74 @@
+"""What a posterior q(s | y) is asked, whichever it is: one contract, and the free energy written once."""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from multicause.execution.chunks import Chunk
+from multicause.selection.base import Selection, Selector
+
+
+class EStep(NamedTuple):
+    """What one chunk adds to an iteration."""
+
+    free_energy: float  # sum_n w_n F_n
+    statistics: Any  # the model's own
+
+
+class PreparedPosterior(ABC):
+    """A posterior at given parameters: the questions that a chunk of data can be asked."""
+
+    @abstractmethod
+    def statistics(self, chunk: Chunk) -> EStep:
+        """The E-step of a chunk. It alone remembers what the next iteration wants to know of the chunk's rows."""
+
+    @abstractmethod
+    def free_energies(self, chunk: Chunk) -> np.ndarray:
+        """F_n of each row, (n,)."""
+
+    @abstractmethod
+    def means(self, chunk: Chunk) -> np.ndarray:
+        """<s>_n of each row, (n, H)."""
+
+    @abstractmethod
+    def reconstructions(self, chunk: Chunk) -> np.ndarray:
+        """Posterior means of the noiseless data of each row, (n, D)."""
+
+    def codes(self, chunk: Chunk) -> np.ndarray:
+        """<s*z>_n of each row, (n, H): posterior means of the coefficients; of the latents where they have none."""
+        return self.means(chunk)
+
+
+class Posterior(Protocol):
+    """Settings of a posterior; `prepare` makes it ready for given parameters.
+
+    `selection` says how candidates are learned; None leaves them to the model.
+    """
+
+    @property
+    def selection(self) -> Selection | None: ...
+
+    def keeps_all(self, model: Any) -> bool: ...  # whether there is nothing to select
+
+    def prepare(
+        self, model: Any, params: Any, beta: float = 1.0, learned: Selector | None = None
+    ) -> PreparedPosterior: ...
+
+
+def free_energy(log_normaliser: np.ndarray, tempered: np.ndarray, beta: float) -> np.ndarray:
+    """F = <log p(s, y)>_q + H(q) = log Z + (1 - beta) <E>_q,   q(s) = exp(beta E(s) + R(s)) / Z,   log p = E + R.
+
+    An inverse temperature beta multiplies the part E of the log joint. Where posteriors are sums over states E is all
+    of it; where they are sampled E is the log likelihood, so that coefficients keep the width of their prior.
+
+    Parameters
+    ----------
+    log_normaliser : ndarray of shape (N,)
+        log Z.
+    tempered : ndarray of shape (N,)
+        <E>_q.
+    beta : float
+        The inverse temperature; at 1, F = log Z.
+    """
+    return log_normaliser + (1.0 - beta) * tempered if beta != 1.0 else log_normaliser

@@ -1,0 +1,122 @@
+"""The truncated E-step of binary latents that add up under Gaussian noise."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import logit
+
+from multicause.backends import numba_cpu
+from multicause.execution.reproducible_matmul import tiled_product
+from multicause.models.binary_linear import BinaryLinearStatistics
+from multicause.models.dictionary_model import inverse_norms
+from multicause.models.subsets import subset_tree
+from multicause.posteriors.base import free_energy
+from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
+from multicause.posteriors.e_steps.upper_bound import UpperBound
+
+_NOTHING = np.zeros((0, 0))
+
+
+class RowTerms(NamedTuple):
+    """What a chunk's rows contribute, once the matrix product is done."""
+
+    Y: np.ndarray  # (N, D) with 0 for missing entries
+    linear: np.ndarray  # (N, H) beta * a
+    constant: np.ndarray  # (N,) log p(s=0, y)
+    unseen: np.ndarray  # (N, H) half of what missing entries take off the diagonal of beta G, or (0, 0)
+    overlaps: Any  # the kernel's
+
+
+class BinaryLinearEStep(TruncatedEStep):
+    """After one matrix product nothing depends on D: see `backends.numba_cpu.binary_linear`."""
+
+    def __init__(self, model, params, max_active, singletons, beta):
+        super().__init__(model, params, max_active, singletons, beta)
+        self.kernel = numba_cpu.load("binary_linear")
+        self.tempered_precision = beta / params.noise_variance
+        self.projection = np.ascontiguousarray(params.components.T) * self.tempered_precision  # (D, H)
+        self.gram = params.components @ self.projection
+        self.offset = beta * logit(params.activation) - 0.5 * np.diag(self.gram)
+        self.log_noise = 0.5 * np.log(2.0 * np.pi * params.noise_variance)
+        self.log_empty = np.log1p(-params.activation).sum() - model.n_features * self.log_noise
+
+    def terms(self, Y: np.ndarray) -> RowTerms:
+        missing = np.isnan(Y)
+        Overlaps = self.kernel.Overlaps
+        if not missing.any():
+            return self._terms(Y, _NOTHING, Overlaps(self.gram, _NOTHING, _NOTHING, np.zeros(0, dtype=bool)))
+        components = np.sqrt(self.tempered_precision) * self.params.components
+        unseen = 0.5 * tiled_product(missing.astype(np.float64), np.ascontiguousarray(np.square(components).T))
+        overlaps = Overlaps(self.gram, components, (~missing).astype(np.float64), missing.any(axis=1))
+        terms = self._terms(np.where(missing, 0.0, Y), unseen, overlaps)
+        np.add(terms.linear, unseen, out=terms.linear)
+        np.add(terms.constant, missing.sum(axis=1) * self.log_noise, out=terms.constant)
+        return terms
+
+    def _terms(self, Y: np.ndarray, unseen: np.ndarray, overlaps: Any) -> RowTerms:
+        linear = tiled_product(Y, self.projection)
+        linear += self.offset
+        distance = np.einsum("nd,nd->n", Y, Y) / (2.0 * self.params.noise_variance)
+        return RowTerms(Y, linear, self.log_empty - distance, unseen, overlaps)
+
+    def subset(self, terms: RowTerms, rows: np.ndarray) -> RowTerms:
+        overlaps, unseen = terms.overlaps, terms.unseen
+        if overlaps.partial.size:
+            overlaps = overlaps._replace(observed=overlaps.observed[rows], partial=overlaps.partial[rows])
+            unseen = unseen[rows]
+        return RowTerms(terms.Y[rows], terms.linear[rows], terms.constant[rows], unseen, overlaps)
+
+    def select(self, terms: RowTerms, n_candidates: int) -> np.ndarray:
+        if self.model.selection == "upper_bound":
+            return self._upper_bound.select(terms.Y, n_candidates)
+        components, noise_variance = self.params.components, self.params.noise_variance
+        level = np.sqrt(self.model.n_features * noise_variance + np.square(components).sum(axis=1).max())
+        scale = inverse_norms(components) / (self.tempered_precision * level)  # within float32
+        linear = terms.linear - terms.unseen if terms.unseen.size else terms.linear
+        return numba_cpu.load("selection").top_candidates(linear, self.offset, scale, n_candidates)
+
+    @cached_property
+    def _upper_bound(self) -> UpperBound:
+        return UpperBound(self.model, self.params)
+
+    def free_energies(self, terms: RowTerms, candidates: np.ndarray) -> np.ndarray:
+        tree = subset_tree(candidates.shape[1], self.max_active)
+        log_normaliser, energy = self.kernel.log_normalisers(
+            terms.linear, terms.overlaps, candidates, tree, self.singletons
+        )
+        return self._free_energies(terms, log_normaliser, energy)
+
+    def means(self, terms: RowTerms, candidates: np.ndarray) -> np.ndarray:
+        return self._expectations(terms, candidates, np.zeros(len(candidates)))[2]
+
+    def reconstruct(self, terms: RowTerms, candidates: np.ndarray) -> np.ndarray:
+        return tiled_product(self.means(terms, candidates), np.ascontiguousarray(self.params.components))
+
+    def accumulate(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
+        free_energies, sums, means = self._expectations(terms, candidates, weights)
+        weighted = weights[:, None] * means if (weights != 1.0).any() else means
+        s = weighted.sum(axis=0)
+        np.fill_diagonal(sums.ss, s)
+        sy = weighted.T @ terms.Y
+        yy = float(weights @ np.einsum("nd,nd->n", terms.Y, terms.Y))
+        if terms.overlaps.partial.size:
+            n_missing = weights @ (terms.overlaps.observed == 0.0).sum(axis=1)
+            sy += sums.sy / np.sqrt(self.tempered_precision)
+            yy += float(sums.yy[0] / self.tempered_precision + n_missing * self.params.noise_variance)
+        return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), means)
+
+    def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray):
+        """F_n, the sums over all rows, and <s>."""
+        H = len(self.offset)
+        sums = self.kernel.Sums(np.zeros((H, H)), np.zeros_like(terms.overlaps.components), np.zeros(1))
+        tree = subset_tree(candidates.shape[1], self.max_active)
+        log_normaliser, energy, means = self.kernel.expectations(
+            terms.linear, terms.overlaps, candidates, tree, self.singletons, weights, sums
+        )
+        return self._free_energies(terms, log_normaliser, energy), sums, means
+
+    def _free_energies(self, terms: RowTerms, log_normaliser: np.ndarray, energy: np.ndarray) -> np.ndarray:
+        """The kernel's log joints are relative to the empty state's, and multiplied by beta."""
+        relative = free_energy(log_normaliser, energy / self.beta, self.beta)
+        return terms.constant + relative

@@ -1,0 +1,210 @@
+"""The truncated E-step of spike-and-slab sparse coding, in units in which noise and slabs have variance one."""
+
+from functools import reduce
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import linalg
+from scipy.special import logit
+
+from multicause.backends import numba_cpu
+from multicause.execution.reproducible_matmul import tiled_product
+from multicause.models.base import combine
+from multicause.models.spike_slab_linear import SpikeSlabStatistics
+from multicause.models.subsets import subset_tree
+from multicause.posteriors.base import free_energy
+from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
+from multicause.posteriors.noise_whitening import NoiseWhitening
+
+_NOTHING = np.zeros((0, 0))
+
+
+class RowTerms(NamedTuple):
+    """What some of a chunk's rows contribute, once the matrix product is done."""
+
+    rows: np.ndarray  # (n,) which they are
+    Y: np.ndarray  # (n, D) with 0 for missing entries
+    problem: Any  # the kernel's
+    constant: np.ndarray  # (n,) log p(s=0, y)
+    gappy: np.ndarray | None = None  # the one row with its gaps, where they are correlated with the rest
+
+
+Groups = tuple[RowTerms, ...]  # one, or under correlated noise the complete rows and each row with gaps by itself
+
+
+class SpikeSlabEStep(TruncatedEStep):
+    """Every state by Schur complements: see `backends.numba_cpu.spike_slab_linear`."""
+
+    def __init__(self, model, params, max_active, singletons, beta):
+        super().__init__(model, params, max_active, singletons, beta)
+        self.kernel = numba_cpu.load("spike_slab_linear")
+        slab = params.slab_covariance
+        self.correlated = slab.ndim == 2
+        self.unit = np.sqrt(np.diag(slab) if self.correlated else slab)  # coefficients are measured in it
+        self.slab_mean = params.slab_mean / self.unit
+        self.correlation = slab / np.outer(self.unit, self.unit) if self.correlated else _NOTHING
+        self.whiten = NoiseWhitening(model.noise_covariance(params))
+        self.whitened = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))  # (H, D)
+        self.projection = np.ascontiguousarray(self.whiten.transposed(self.whitened).T)  # (D, H)
+        self.gram = self.whitened @ self.whitened.T
+        self.log_empty = np.log1p(-params.activation).sum()
+
+    def terms(self, Y: np.ndarray) -> Groups:
+        missing: np.ndarray = np.isnan(Y)
+        rows, gappy = np.arange(len(Y)), missing.any(axis=1)
+        if self.model.noise.shape != "full" or not gappy.any():
+            return (self._independent_rows(rows, Y, missing),)
+        complete = self._independent_rows(rows[~gappy], Y[~gappy], missing[~gappy])
+        return (complete, *(self._row_with_gaps(n, Y[n]) for n in rows[gappy]))
+
+    def _independent_rows(self, rows: np.ndarray, Y: np.ndarray, missing: np.ndarray) -> RowTerms:
+        """Rows whose missing entries, if any, say nothing of the others."""
+        diagonal: np.ndarray = np.diag(self.gram)[None]
+        observed: np.ndarray = _NOTHING
+        partial: np.ndarray = np.zeros(0, dtype=bool)
+        if missing.any():
+            Y = np.where(missing, 0.0, Y)
+            observed, partial = (~missing).astype(np.float64), np.asarray(missing.any(axis=1))
+            diagonal = np.where(partial[:, None], tiled_product(observed, np.square(self.whitened).T), diagonal)
+        problem = self._problem(tiled_product(Y, self.projection), self.gram, diagonal)
+        problem = problem._replace(observed=observed, partial=partial)
+        return RowTerms(rows, Y, problem, self.log_empty + self.whiten.log_density(Y, missing))
+
+    def _row_with_gaps(self, n: int, gappy: np.ndarray) -> RowTerms:
+        """One row under correlated noise: the inverse of Sigma_oo is P - P_om P_mm^-1 P_mo, where P = Sigma^-1."""
+        missing: np.ndarray = np.isnan(gappy)
+        y = np.where(missing, 0.0, gappy)
+        precision = self.whiten.R @ self.whiten.R.T
+        factor = linalg.cholesky(precision[np.ix_(missing, missing)], lower=True)
+        lost = linalg.solve_triangular(factor, self.projection[missing], lower=True)  # (m, H)
+        taken = linalg.solve_triangular(factor, (y @ precision)[missing], lower=True)
+        gram = self.gram - lost.T @ lost
+        problem = self._problem((y @ self.projection - taken @ lost)[None], gram, np.diag(gram)[None])
+        density = self.whiten.log_density(y[None], np.zeros((1, y.size), dtype=bool)) + 0.5 * taken @ taken
+        left_out = 0.5 * missing.sum() * np.log(2.0 * np.pi) - np.log(np.diag(factor)).sum()
+        return RowTerms(np.array([n]), y[None], problem, self.log_empty + density + left_out, gappy)
+
+    def _problem(self, linear: np.ndarray, gram: np.ndarray, diagonal: np.ndarray) -> Any:
+        """The problem of rows that have these b and this G, with diagonals (1 or N, H)."""
+        shift = self.slab_mean if self.correlated else np.zeros_like(self.slab_mean)
+        if not self.correlated:
+            linear += self.slab_mean
+            gram = gram + np.eye(len(gram))
+        inverse = 1.0 / (1.0 + diagonal)
+        prior = logit(self.params.activation)
+        offset = prior if self.correlated else prior - 0.5 * self.slab_mean**2
+        constant = prior - 0.5 * self.slab_mean**2 + 0.5 * np.log(inverse)
+        return self.kernel.Problem(
+            linear, shift, self.slab_mean, offset, gram, self.correlation, inverse, constant, self.whitened, _NOTHING,
+            np.zeros(0, dtype=bool), self.beta,
+        )  # fmt: skip
+
+    def subset(self, terms: Groups, rows: np.ndarray) -> Groups:
+        if len(terms) > 1:
+            return self.terms(
+                _merged(terms, [part.Y if part.gappy is None else part.gappy[None] for part in terms])[rows]
+            )
+        (whole,) = terms
+        problem = whole.problem
+        if problem.partial.size:
+            problem = problem._replace(
+                inverse=problem.inverse[rows],
+                constant=problem.constant[rows],
+                observed=problem.observed[rows],
+                partial=problem.partial[rows],
+            )
+        problem = problem._replace(linear=problem.linear[rows])
+        return (RowTerms(np.arange(len(rows)), whole.Y[rows], problem, whole.constant[rows]),)
+
+    def select(self, terms: Groups, n_candidates: int) -> np.ndarray:
+        """Log likelihoods of the singletons, without their priors (GSC eq. 25)."""
+        log_odds, top_singletons = logit(self.params.activation), numba_cpu.load("selection").top_singletons
+        problems = [part.problem for part in terms]
+        return _merged(
+            terms, [top_singletons(p.linear, p.shift, p.inverse, p.constant - log_odds, n_candidates) for p in problems]
+        )
+
+    def select_greedily(self, terms: Groups, n_candidates: int) -> np.ndarray:
+        """Latents one by one, each by log p(y | s) of the state it completes."""
+        select = numba_cpu.load("selection").select_greedily
+        return _merged(terms, [select(part.problem, n_candidates) for part in terms])
+
+    def free_energies(self, terms: Groups, candidates: np.ndarray) -> np.ndarray:
+        tree = subset_tree(candidates.shape[1], self.max_active)
+        log_normalisers = self.kernel.log_normalisers
+        return _merged(
+            terms,
+            [
+                self._free_energies(part, *log_normalisers(part.problem, candidates[part.rows], tree, self.singletons))
+                for part in terms
+            ],
+        )
+
+    def means(self, terms: Groups, candidates: np.ndarray) -> np.ndarray:
+        return _merged(terms, [self._expectations(part, candidates)[1].s for part in terms])
+
+    def codes(self, terms: Groups, candidates: np.ndarray) -> np.ndarray:
+        return _merged(terms, [self._expectations(part, candidates)[1].x * self.unit for part in terms])
+
+    def reconstruct(self, terms: Groups, candidates: np.ndarray) -> np.ndarray:
+        return tiled_product(self.codes(terms, candidates), np.ascontiguousarray(self.params.components))
+
+    def accumulate(self, terms: Groups, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
+        parts = [self._accumulate(part, candidates, weights[part.rows]) for part in terms]
+        free_energies, statistics, means = zip(*parts, strict=True)
+        return Accumulated(_merged(terms, free_energies), reduce(combine, statistics), _merged(terms, means))
+
+    def _accumulate(self, part: RowTerms, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
+        free_energies, moments = self._expectations(part, candidates, weights)
+        weight = float(weights.sum())
+        weighted = weights[:, None] * moments.x if (weights != 1.0).any() else moments.x
+        x, xx = self.unit * weighted.sum(axis=0), self.kernel.symmetric(moments.xx, self.unit)
+        if part.gappy is None:
+            xy = self.unit[:, None] * (weighted.T @ part.Y + self.whiten.back(moments.xy))
+            yy = self._squares(part.Y, weights, moments)
+        else:
+            xy, yy = self.model.complete(self.params, part.gappy, weight, x, xx)
+        z, zz = np.zeros(0), _NOTHING
+        if self.correlated:
+            z = self.unit * (self.correlation @ moments.t)
+            tt = self.kernel.symmetric(moments.tt, np.ones_like(self.unit))
+            spread = weight * self.correlation + self.correlation @ tt @ self.correlation
+            zz = np.outer(self.unit, self.unit) * spread
+        statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz)
+        return Accumulated(free_energies, statistics, moments.s)
+
+    def _squares(self, Y: np.ndarray, weights: np.ndarray, moments: Any) -> np.ndarray:
+        """sum_n w_n <y y^T>, as much of it as the noise's shape needs."""
+        shape = self.model.noise.shape
+        if shape == "full":
+            return (weights[:, None] * Y).T @ Y
+        filled = self.whiten.back(self.whiten.back(moments.yy))
+        if shape == "diagonal":
+            return weights @ np.square(Y) + filled
+        return np.asarray(weights @ np.einsum("nd,nd->n", Y, Y) + filled.sum())
+
+    def _expectations(self, part: RowTerms, candidates: np.ndarray, weights: np.ndarray | None = None):
+        """F_n and the moments of some rows; candidates are those of all rows."""
+        chosen = candidates[part.rows]
+        n_rows, (H, D) = len(chosen), self.whitened.shape
+        n_correlated = H if self.correlated else 0
+        moments = self.kernel.Moments(
+            np.empty((n_rows, H)), np.empty((n_rows, H)), np.zeros((H, H)), np.zeros(n_correlated),
+            np.zeros((n_correlated, n_correlated)), np.zeros((H, D)), np.zeros(D),
+        )  # fmt: skip
+        tree = subset_tree(chosen.shape[1], self.max_active)
+        weights = np.zeros(n_rows) if weights is None else weights
+        log_normaliser, energy = self.kernel.expectations(part.problem, chosen, tree, self.singletons, weights, moments)
+        return self._free_energies(part, log_normaliser, energy), moments
+
+    def _free_energies(self, part: RowTerms, log_normaliser: np.ndarray, energy: np.ndarray) -> np.ndarray:
+        """The kernel's log joints are relative to the empty state's, and multiplied by beta."""
+        return part.constant + free_energy(log_normaliser, energy / self.beta, self.beta)
+
+
+def _merged(terms: Groups, results: Any) -> np.ndarray:
+    """The groups' results, (n, ...) each, in the order of the rows."""
+    if len(terms) == 1:
+        return results[0]
+    order = np.argsort(np.concatenate([part.rows for part in terms]), kind="stable")
+    return np.concatenate(results)[order]
