@@ -1,4 +1,4 @@
-"""What an iteration leaves behind, and those who read it: trace, progress, checkpoint. None of them is in the loop."""
+"""What an iteration leaves behind, and what reads it: trace, progress, checkpoint. None of them is in the loop."""
 
 import json
 import os
@@ -7,22 +7,22 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from multicause.learning.annealing import Step
 from multicause.learning.stopping import Stop
 
 
 class Record(NamedTuple):
     """One E-step: `free_energy` is that of `params`, the parameters *before* the M-step that follows it."""
 
-    step: Step
+    number: int  # of the step, from 0 on
     params: Any
     free_energy: float  # per data point
-    n_taught: float  # total weight of the points that the M-step learns from
+    n_contributing: float  # total weight of the points that the M-step learns from
     seconds: float  # since the fit began
     restart: int = 0
+    temperature: float = 1.0
     final: bool = False  # no M-step follows
-    affinity: Any = None  # the selection as learned by then, where it is learned
-    n_iter: int | None = None  # iterations done so far, where a step takes several of them
+    selection_function: Any = None  # as learned by then, where it is learned
+    n_iter: int | None = None  # iterations done so far, where they are not the records before this one
     stop: Stop | None = None  # why this is the last record, where the learner itself knows
 
 
@@ -38,10 +38,10 @@ class Trace:
     def __call__(self, record: Record) -> None:
         line = {
             "restart": record.restart,
-            "iteration": record.step.number,
+            "iteration": record.number,
             "free_energy": record.free_energy,
-            "temperature": record.step.temperature,
-            "n_taught": record.n_taught,
+            "temperature": record.temperature,
+            "n_contributing": record.n_contributing,
             "seconds": round(record.seconds, 6),
             "final": record.final,
         }
@@ -52,13 +52,12 @@ class Trace:
         self._file.close()
 
 
-class Progress:
+class ProgressBar:
     """A Rich progress bar on a terminal; on anything else, nothing."""
 
     def __init__(self, n_steps: int, n_restarts: int, title: str):
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as RichProgress
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (
             TextColumn("{task.description}"),
@@ -68,13 +67,13 @@ class Progress:
             TimeRemainingColumn(),
         )
         console = Console(file=sys.stderr)
-        self._bar = RichProgress(*columns, console=console, disable=not console.is_terminal)
+        self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self._n_steps = n_steps
         self._task = self._bar.add_task(title, total=n_steps * n_restarts, free_energy="…")
         self._bar.start()
 
     def __call__(self, record: Record) -> None:
-        done = record.restart * self._n_steps + min(record.step.number + (not record.final), self._n_steps)
+        done = record.restart * self._n_steps + min(record.number + (not record.final), self._n_steps)
         self._bar.update(self._task, completed=done, free_energy=f"{record.free_energy:.4f}")
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Protocol
 
 
 class Stop(Enum):
@@ -9,8 +10,8 @@ class Stop(Enum):
 
     CONVERGED = "the free-energy gain per data point fell below tol"
     SCHEDULE_ENDED = "the schedule ended: all its iterations were done"
-    ITERATIONS_RAN_OUT = "the iterations ran out before the free energy settled: raise max_iter or tol"
-    NOT_AT_REST = "the iterations ran out before the fields came to rest: raise max_iter"
+    ITERATIONS_RAN_OUT = "the iterations ran out before the free energy converged: raise max_iter or tol"
+    NOT_AT_REST = "the iterations ran out before the components converged: raise max_iter"
     EXPERTS_FOUND = "all the experts that were asked for, or that there is room for, were found"
     NO_MORE_EXPERTS = "no further expert was found that makes the data more likely than a Gaussian does"
     CALLBACK = "a callback asked to stop"
@@ -19,6 +20,12 @@ class Stop(Enum):
 
     def __str__(self) -> str:
         return self.value
+
+
+class StoppingRule(Protocol):
+    """Hears each free energy per data point, and says whether the fit has converged."""
+
+    def __call__(self, free_energy: float) -> bool: ...
 
 
 @dataclass

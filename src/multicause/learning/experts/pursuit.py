@@ -6,15 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multicause.learning.annealing import Plan, Step
+from multicause.learning.experts.white_data import WhiteData
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.stopping import Stop
-from multicause.learning.white_data import WhiteData
 from multicause.models.experts import Expert
 from multicause.models.product_of_experts import ProductParams, Whitening
 from multicause.models.student_t_fit import LOG_2PI
 
-ROUGH = 1e-3  # nats: once a step gains less, the expert's shape is fitted along with the direction
+ROUGH = 1e-3  # nats: once a step gains less, the expert's shape is fitted jointly with the direction
 SUFFICIENT = 1e-4  # share of the gain promised by the slope that a step must keep
 MOST_HALVINGS = 30
 PATIENCE = 3  # further searches before it is said that no expert helps
@@ -26,7 +25,7 @@ def enough_points(n_dimensions: int) -> int:
     return max(10_000, 25 * n_dimensions)
 
 
-class Found(NamedTuple):
+class LocalOptimum(NamedTuple):
     """A local minimum of the projection index."""
 
     direction: np.ndarray  # unit vector in the coordinates not found yet
@@ -36,7 +35,7 @@ class Found(NamedTuple):
     converged: bool
 
 
-class Placed(NamedTuple):
+class Update(NamedTuple):
     """A model with one expert more."""
 
     params: ProductParams
@@ -59,9 +58,9 @@ def projection_index(expert: Expert, z: np.ndarray, weights: np.ndarray) -> floa
     return float(weights @ (expert.energy(z) - 0.5 * z * z)) + expert.log_normaliser() - 0.5 * LOG_2PI
 
 
-def pursue(
+def find_direction(
     data: WhiteData, expert: Expert, start: np.ndarray, max_iter: int, tol: float, adapting: bool = False
-) -> Found:
+) -> LocalOptimum:
     """Minimise Q over unit vectors and the expert's parameters, from `start`                           [eq. 27-29]
 
     Each iteration minimises along a great circle, by a Newton step with the curvature along that circle: on white data
@@ -83,7 +82,7 @@ def pursue(
         length = float(np.linalg.norm(heading))
         if length < 1e-14:  # a stationary point; nothing but the expert can move
             fitted = _refit(here, data, 50)
-            return Found(fitted.w, fitted.expert, fitted.q, iteration, True)
+            return LocalOptimum(fitted.w, fitted.expert, fitted.q, iteration, True)
         u = heading / length
         p = data.project(u)
         curvature = float(data.weights @ ((terms.second_derivative - 1.0) * p * p)) - radial
@@ -97,11 +96,11 @@ def pursue(
             if adapting:
                 fitted = _refit(here, data, 50)
                 if here.q - fitted.q < tol:
-                    return Found(fitted.w, fitted.expert, fitted.q, iteration, True)
+                    return LocalOptimum(fitted.w, fitted.expert, fitted.q, iteration, True)
                 here = fitted
             else:
                 here, adapting, heading, last_tangent = _refit(here, data, 10), True, None, None
-    return Found(here.w, here.expert, here.q, max_iter, False)
+    return LocalOptimum(here.w, here.expert, here.q, max_iter, False)
 
 
 def _conjugate(tangent: np.ndarray, last: np.ndarray | None, heading: np.ndarray | None) -> np.ndarray:
@@ -151,22 +150,25 @@ class Pursuit:
     tol: float = 1e-6
     white: bool = True  # whether <x x^T> is the identity
     held_out: WhiteData | None = None  # that an expert must prove itself on
-    few: WhiteData | None = None  # some of the data, in which searches begin
+    subsample: WhiteData | None = None  # some of the data, in which searches begin
 
     @property
     def most(self) -> int:
         return self.data.n_dimensions if self.n_components is None else self.n_components
 
     @property
-    def plan(self) -> Plan:
-        return Plan(self.most)
+    def n_steps(self) -> int:
+        return self.most
+
+    def stopping_rule(self, tol: float) -> None:
+        """Each search has its own."""
 
     def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """One record before the first expert and one after each."""
         clock = Stopwatch()
         value, passes = gaussian_log_likelihood(self.data, self.whitening), 0
-        record = Record(Step(0), params, value, self.data.total, clock(), restart, n_iter=0)
-        stop, settled = Stop.EXPERTS_FOUND, True
+        record = Record(0, params, value, self.data.total, clock(), restart, n_iter=0)
+        stop, converged = Stop.EXPERTS_FOUND, True
         while len(params.experts) < self.most:
             found, worth_it, spent = self._next(rng)
             passes += spent
@@ -174,14 +176,14 @@ class Pursuit:
                 stop = Stop.NO_MORE_EXPERTS
                 break
             yield record
-            placed = self._place(params, found)
-            params, value, passes = placed.params, value + placed.gain, passes + placed.n_iter
-            settled = settled and placed.converged
-            record = Record(Step(len(params.experts)), params, value, self.data.total, clock(), restart, n_iter=passes)
-        stop = stop if settled else Stop.ITERATIONS_RAN_OUT
+            update = self._place(params, found)
+            params, value, passes = update.params, value + update.gain, passes + update.n_iter
+            converged = converged and update.converged
+            record = Record(len(params.experts), params, value, self.data.total, clock(), restart, n_iter=passes)
+        stop = stop if converged else Stop.ITERATIONS_RAN_OUT
         yield record._replace(n_iter=passes, final=True, stop=stop)
 
-    def _next(self, rng: np.random.Generator) -> tuple[Found, bool, int]:
+    def _next(self, rng: np.random.Generator) -> tuple[LocalOptimum, bool, int]:
         """The next expert, whether it helps, and the iterations spent on searches that were in vain.
 
         One search may end in a poor minimum of the index: only after some of them none is taken to help any more.
@@ -196,33 +198,33 @@ class Pursuit:
             found = self._best_of_starts(rng)
         return found, self._is_worth_it(found), spent + found.n_iter
 
-    def _place(self, params: ProductParams, found: Found) -> Placed:
+    def _place(self, params: ProductParams, found: LocalOptimum) -> Update:
         """The direction becomes one of the coordinates; the likelihood rises by -Q."""
         directions = np.vstack([params.directions, self._accept(found.direction)])
         params = params._replace(directions=directions, experts=(*params.experts, found.expert))
-        return Placed(params, -found.q, found.n_iter, found.converged)
+        return Update(params, -found.q, found.n_iter, found.converged)
 
     def _accept(self, direction: np.ndarray) -> np.ndarray:
-        if self.few is not None:
-            self.few.accept(direction)
+        if self.subsample is not None:
+            self.subsample.accept(direction)
         return self.data.accept(direction)
 
-    def _best_of_starts(self, rng: np.random.Generator) -> Found:
+    def _best_of_starts(self, rng: np.random.Generator) -> LocalOptimum:
         starts = [self.frame @ rng.standard_normal(self.frame.shape[1]) for _ in range(self.n_init)]
-        return min((self._pursued(self.data.remaining(start)) for start in starts), key=lambda found: found.q)
+        return min((self._search(self.data.remaining(start)) for start in starts), key=lambda found: found.q)
 
-    def _pursued(self, start: np.ndarray) -> Found:
-        """Few of many data points show the way, all of them the place."""
-        if self.few is None:
-            return pursue(self.data, self.expert, start, self.max_iter, self.tol)
-        rough = pursue(self.few, self.expert, start, self.max_iter, max(self.tol, 0.1 * ROUGH))
-        found = pursue(self.data, rough.expert, rough.direction, self.max_iter, self.tol, adapting=True)
+    def _search(self, start: np.ndarray) -> LocalOptimum:
+        """Some of the data points show the way, all of them the place."""
+        if self.subsample is None:
+            return find_direction(self.data, self.expert, start, self.max_iter, self.tol)
+        rough = find_direction(self.subsample, self.expert, start, self.max_iter, max(self.tol, 0.1 * ROUGH))
+        found = find_direction(self.data, rough.expert, rough.direction, self.max_iter, self.tol, adapting=True)
         return found._replace(n_iter=found.n_iter + rough.n_iter)
 
-    def _is_worth_it(self, found: Found) -> bool:
+    def _is_worth_it(self, found: LocalOptimum) -> bool:
         if not found.q < 0.0 or self.held_out is None:
             return found.q < 0.0
-        direction = found.direction @ self.data.turn[self.data.n_found :]
+        direction = found.direction @ self.data.rotation[self.data.n_found :]
         z, weights = self.held_out.project(direction), self.held_out.weights
         index = projection_index(found.expert, z, weights)
         each = found.expert.energy(z) - 0.5 * z * z

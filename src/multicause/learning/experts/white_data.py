@@ -1,4 +1,4 @@
-"""Data made white once and kept in blocks, in coordinates that turn as directions are found."""
+"""Data made white once and kept in blocks, in coordinates that are rotated as directions are found."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -9,7 +9,7 @@ import numpy as np
 
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess, tree_reduce
-from multicause.learning.moments import data_moments
+from multicause.learning.initialisation.moments import data_moments
 from multicause.models.base import DataMoments
 from multicause.models.product_of_experts import Whitening
 
@@ -31,7 +31,7 @@ class _Spectrum(NamedTuple):
 
 
 def fit_whitening(
-    moments: DataMoments, covariance: np.ndarray, n_dimensions: int | None, who: str
+    moments: DataMoments, covariance: np.ndarray, n_dimensions: int | None, name: str
 ) -> tuple[Whitening, np.ndarray]:
     """The whitening of data with these moments, and an orthonormal frame (K, D) in which it starts to look.
 
@@ -42,14 +42,14 @@ def fit_whitening(
     spectrum = _spectrum(scale, covariance)
     rank, n_features = len(spectrum.values), len(scale)
     if rank == 0:
-        raise ValueError(f"{who} needs data that vary, but all rows of X are equal. Check how X was read.")
+        raise ValueError(f"{name} needs data that vary, but all rows of X are equal. Check how X was read.")
     if n_dimensions is not None and n_dimensions > rank:
         raise ValueError(
-            f"The 'n_dimensions' parameter of {who} must be at most the rank of X, which is {rank} for "
+            f"The 'n_dimensions' parameter of {name} must be at most the rank of X, which is {rank} for "
             f"{n_features} columns. Got {n_dimensions} instead."
         )
     if rank < n_features:
-        _warn_of_rank(rank, moments, scale, who)
+        _warn_of_rank(rank, moments, scale, name)
     values, vectors = spectrum.values[:n_dimensions], spectrum.vectors[:, :n_dimensions]
     root = np.sqrt(values)
     shrink = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
@@ -79,11 +79,11 @@ def _spectrum(scale: np.ndarray, covariance: np.ndarray) -> _Spectrum:
     return _Spectrum(scale, values[kept], vectors[:, kept])
 
 
-def _warn_of_rank(rank: int, moments: DataMoments, scale: np.ndarray, who: str) -> None:
+def _warn_of_rank(rank: int, moments: DataMoments, scale: np.ndarray, name: str) -> None:
     constant = np.flatnonzero(scale == 0.0)
     named = f" (among them the constant columns {', '.join(map(str, constant[:5]))})" if len(constant) else ""
     warnings.warn(
-        f"{who}: X varies in {rank} of {len(scale)} directions only{named}. The others are left out of the model, and "
+        f"{name}: X varies in {rank} of {len(scale)} directions only{named}. The others are left out of the model, and "
         "densities are those within the space that the data span. More samples than columns, or fewer columns that "
         "follow from each other, would make X of full rank.",
         stacklevel=4,
@@ -105,7 +105,7 @@ def second_moment(
 
 @dataclass
 class WhiteData:
-    """White data x as blocks (K, n), one column per point, in coordinates `turn @ x`.
+    """White data x as blocks (K, n), one column per point, in coordinates `rotation @ x`.
 
     The first `n_found` rows of the blocks are projections that have been found; the search goes on among the others,
     which are contiguous: each expert makes the next one cheaper.
@@ -114,7 +114,7 @@ class WhiteData:
     blocks: list[np.ndarray]
     weights: np.ndarray  # (N,) they sum to one
     executor: InProcess
-    turn: np.ndarray  # (K, K) orthogonal
+    rotation: np.ndarray  # (K, K) orthogonal
     total: float  # weight, before it was made one
     n_found: int = 0
 
@@ -129,7 +129,7 @@ class WhiteData:
 
     @property
     def n_dimensions(self) -> int:
-        return len(self.turn)
+        return len(self.rotation)
 
     def split(self, values: np.ndarray) -> list[np.ndarray]:
         """Cut an array (…, N) at the borders of the blocks."""
@@ -145,7 +145,7 @@ class WhiteData:
         weights = np.concatenate([part[::stride] for part in self.split(self.weights)])
         if not np.count_nonzero(weights) > n_points // 2:
             return None
-        return WhiteData(blocks, weights / weights.sum(), self.executor, self.turn.copy(), self.total, self.n_found)
+        return WhiteData(blocks, weights / weights.sum(), self.executor, self.rotation.copy(), self.total, self.n_found)
 
     def is_simplex(self) -> bool:
         """Whether the distinct data points are no more than the dimensions and one.
@@ -187,10 +187,10 @@ class WhiteData:
 
     def remaining(self, x: np.ndarray) -> np.ndarray:
         """A vector of the white space in the coordinates not found yet."""
-        return self.turn[self.n_found :] @ x
+        return self.rotation[self.n_found :] @ x
 
     def accept(self, w: np.ndarray) -> np.ndarray:
-        """Turn the coordinates so that the next row is w^T x, and count it as found; gives w in the white space."""
+        """Rotate the coordinates so that the next row is w^T x, and count it as found; gives w in the white space."""
         sign = 1.0 if w[0] >= 0.0 else -1.0
         v = w.copy()
         v[0] += sign  # reflects w to -sign e_1
@@ -202,13 +202,13 @@ class WhiteData:
             rest[0] *= -sign
 
         list(self.executor.map(reflect, self.blocks))
-        reflect(self.turn)
+        reflect(self.rotation)
         self.n_found += 1
-        return self.turn[self.n_found - 1].copy()
+        return self.rotation[self.n_found - 1].copy()
 
 
 def make_white(
-    executor: InProcess, chunks: Sequence[Chunk], n_dimensions: int | None, who: str
+    executor: InProcess, chunks: Sequence[Chunk], n_dimensions: int | None, name: str
 ) -> tuple[WhiteData, Whitening, np.ndarray]:
     """White data, the whitening, and the frame that directions are drawn in.
 
@@ -217,7 +217,7 @@ def make_white(
     moments = data_moments(executor, chunks)
     scale = column_scale(moments, n_dimensions)
     covariance = second_moment(executor, chunks, moments.mean, scale, moments.weight)
-    whitening, frame = fit_whitening(moments, covariance, n_dimensions, who)
+    whitening, frame = fit_whitening(moments, covariance, n_dimensions, name)
     data = WhiteData.of(executor, chunks, whitening)
     left = data.second_moment()
     if np.max(np.abs(left - np.eye(len(left)))) > 1e-11:

@@ -6,14 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from multicause.backends import numba_cpu
-from multicause.backends.tiles import tiled_product
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
-from multicause.learning.annealing import Plan, Step
+from multicause.execution.reproducible_matmul import tiled_product
 from multicause.learning.records import Record, Stopwatch
 from multicause.models.base import DataMoments
-from multicause.models.few_maximal_causes import FewCausesParams, RestrictedCauses
-from multicause.posteriors.shared_states import SharedStates
+from multicause.models.few_maximal_causes import RestrictedCauses, RestrictedParams
+from multicause.posteriors.base import Posterior
 
 N_BLOCKS = 20  # records of a fit: the free energy of all data is measured so often
 _NOISE_BYTES = 16 * 2**20  # of the noise drawn at once
@@ -31,11 +30,11 @@ class HebbianRule:
     Parameters
     ----------
     temperature : float
-        T of the competition between causes; it does not fall.
+        T of the competition between latents; it does not fall.
     learning_rate : float
         epsilon.
     weight_noise : float
-        Standard deviation of the noise on the fields at each pattern, in the units of the data.
+        Standard deviation of the noise on the components at each pattern, in the units of the data.
     """
 
     temperature: float = 16.0
@@ -43,8 +42,8 @@ class HebbianRule:
     weight_noise: float = 0.02
 
     def present(
-        self, model: RestrictedCauses, params: FewCausesParams, Y: np.ndarray, rng: np.random.Generator
-    ) -> FewCausesParams:
+        self, model: RestrictedCauses, params: RestrictedParams, Y: np.ndarray, rng: np.random.Generator
+    ) -> RestrictedParams:
         """The parameters after the patterns Y, in their order."""
         kernel = numba_cpu.load("restricted_mca")
         beta = 1.0 / self.temperature
@@ -59,7 +58,7 @@ class HebbianRule:
 
 
 @dataclass(frozen=True)
-class Urn:
+class RowSampler:
     """Draws rows in proportion to their weights; neither their order nor a row given twice makes a difference."""
 
     X: np.ndarray
@@ -67,7 +66,7 @@ class Urn:
     reached: np.ndarray  # (N,) running sum of their weights
 
     @classmethod
-    def of(cls, chunks: Sequence[Chunk], rng: np.random.Generator) -> "Urn":
+    def of(cls, chunks: Sequence[Chunk], rng: np.random.Generator) -> "RowSampler":
         direction = rng.standard_normal((chunks[0].X.shape[1], 1))  # rows that differ differ along it
         place = np.concatenate([tiled_product(chunk.rows(), direction)[:, 0] for chunk in chunks])
         weights = np.concatenate([chunk.row_weights() for chunk in chunks])
@@ -80,11 +79,11 @@ class Urn:
 
 
 @dataclass(frozen=True)
-class Online:
+class HebbianLearning:
     """Patterns drawn at random, in proportion to their weights, and presented one by one."""
 
     model: RestrictedCauses
-    posterior: SharedStates
+    posterior: Posterior
     rule: HebbianRule
     n_presentations: int
     executor: InProcess
@@ -92,22 +91,25 @@ class Online:
     moments: DataMoments
 
     @property
-    def plan(self) -> Plan:
-        return Plan(min(N_BLOCKS, self.n_presentations))
+    def n_steps(self) -> int:
+        return min(N_BLOCKS, self.n_presentations)
 
-    def steps(self, params: FewCausesParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+    def stopping_rule(self, tol: float) -> None:
+        """All patterns are presented."""
+
+    def steps(self, params: RestrictedParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """One record before each block of presentations, and a last one that belongs to the learned parameters."""
         clock = Stopwatch()
-        urn = Urn.of(self.chunks, rng)
-        ends = np.linspace(0, self.n_presentations, self.plan.n_steps + 1).astype(int)
+        sampler = RowSampler.of(self.chunks, rng)
+        ends = np.linspace(0, self.n_presentations, self.n_steps + 1).astype(int)
         for number, n_patterns in enumerate(np.diff(ends)):
-            step = Step(number, self.rule.temperature)
-            yield Record(step, params, self._free_energy(params), float(n_patterns), clock(), restart)
-            params = self.rule.present(self.model, params, urn.draw(int(n_patterns), rng), rng)
-        last, weight = Step(self.plan.n_steps), self.moments.weight
-        yield Record(last, params, self._free_energy(params), weight, clock(), restart, final=True)
+            value = self._free_energy(params)
+            yield Record(number, params, value, float(n_patterns), clock(), restart, self.rule.temperature)
+            params = self.rule.present(self.model, params, sampler.draw(int(n_patterns), rng), rng)
+        value, weight = self._free_energy(params), self.moments.weight
+        yield Record(self.n_steps, params, value, weight, clock(), restart, final=True)
 
-    def _free_energy(self, params: FewCausesParams) -> float:
+    def _free_energy(self, params: RestrictedParams) -> float:
         prepared = self.posterior.prepare(self.model, params)
         totals = self.executor.map(lambda chunk: prepared.free_energies(chunk) @ chunk.row_weights(), self.chunks)
         return float(sum(totals)) / self.moments.weight

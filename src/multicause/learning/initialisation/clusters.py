@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from multicause.backends.tiles import tiled_product
 from multicause.execution.chunks import Chunk
-from multicause.learning.annealing import Step
-from multicause.learning.em import EM
+from multicause.execution.reproducible_matmul import tiled_product
+from multicause.learning.em.em import EM
 from multicause.models.base import combine
 from multicause.posteriors.truncated import TruncatedPosterior
 
-Whitening = Callable[[np.ndarray], np.ndarray]
+Standardise = Callable[[np.ndarray], np.ndarray]
 _MOST_LLOYD_STEPS = 10
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
 
@@ -32,7 +31,7 @@ def start_clusters(em: EM, rng: np.random.Generator) -> Any:
         equal = model.equal_clusters(means, em.moments.variance)
         nearest = TruncatedPosterior(1, 1, singletons=False).prepare(model, equal)
         statistics = em.executor.map_reduce(nearest.statistics, em.chunks, combine).statistics
-        learned = model.m_step(equal, statistics, Step(0), rng)
+        learned = model.m_step(equal, statistics)
         if np.allclose(learned.means, means, rtol=1e-9):
             break
         means = learned.means
@@ -41,23 +40,23 @@ def start_clusters(em: EM, rng: np.random.Generator) -> Any:
 
 def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:
     """One row per cluster by greedy k-means++ (Arthur and Vassilvitskii 2007): far from the others, but no outlier."""
-    white = _whitening(em)
+    standardise = _standardised(em)
     weights = np.concatenate([chunk.row_weights() for chunk in em.chunks])
-    order = _along_a_direction(em, white, rng)
+    order = _along_a_direction(em, standardise, rng)
     n_trials = 2 + int(np.log(em.model.n_components))
     X = em.chunks[0].X
     chosen = list(_draw(weights, order, 1, rng))
-    nearest = _distances_to(X[chosen], em, white)[:, 0]
+    nearest = _distances_to(X[chosen], em, standardise)[:, 0]
     while len(chosen) < em.model.n_components:
         trials = _draw(weights * nearest if nearest.any() else weights, order, n_trials, rng)
-        distances = np.minimum(_distances_to(X[trials], em, white), nearest[:, None])
+        distances = np.minimum(_distances_to(X[trials], em, standardise), nearest[:, None])
         best = int(np.argmin(weights @ distances))
         chosen.append(trials[best])
         nearest = distances[:, best]
     return X[chosen].astype(np.float64)
 
 
-def _whitening(em: EM) -> Whitening:
+def _standardised(em: EM) -> Standardise:
     """Rows about the data's mean, in the units in which equal clusters as wide as the data are round."""
     model: Any = em.model
     spread = np.sqrt(
@@ -67,22 +66,22 @@ def _whitening(em: EM) -> Whitening:
     return lambda rows: (rows - em.moments.mean) * unit
 
 
-def _along_a_direction(em: EM, white: Whitening, rng: np.random.Generator) -> np.ndarray:
+def _along_a_direction(em: EM, standardise: Standardise, rng: np.random.Generator) -> np.ndarray:
     """The numbers of all rows, in their order along a random direction."""
     direction = rng.standard_normal(em.moments.mean.shape)
-    where = [np.einsum("nd,d->n", white(chunk.rows()), direction) for chunk in em.chunks]
+    where = [np.einsum("nd,d->n", standardise(chunk.rows()), direction) for chunk in em.chunks]
     return np.argsort(np.concatenate(where), kind="stable")
 
 
-def _distances_to(centres: np.ndarray, em: EM, white: Whitening) -> np.ndarray:
+def _distances_to(centres: np.ndarray, em: EM, standardise: Standardise) -> np.ndarray:
     """Squared distances of all rows to each centre, (N, K)."""
-    centres = white(centres.astype(np.float64))
-    fields, of_centres = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
+    centres = standardise(centres.astype(np.float64))
+    transposed, of_centres = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
 
     def distances(chunk: Chunk) -> np.ndarray:
-        rows = white(chunk.rows())
+        rows = standardise(chunk.rows())
         lengths = np.einsum("nd,nd->n", rows, rows)[:, None] + of_centres
-        squared = lengths - 2.0 * tiled_product(rows, fields)
+        squared = lengths - 2.0 * tiled_product(rows, transposed)
         return np.where(squared > _SAME * lengths, squared, 0.0)
 
     return np.concatenate(list(em.executor.map(distances, em.chunks)))

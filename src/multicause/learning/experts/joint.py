@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from multicause.learning.annealing import Plan, Step
-from multicause.learning.descent import Loss, descend
+from multicause.learning.experts.descent import Loss, descend
+from multicause.learning.experts.pursuit import ROUGH, LocalOptimum, Pursuit, Update
 from multicause.learning.records import Record, Stopwatch
-from multicause.learning.sequential import ROUGH, Found, Placed, Pursuit
 from multicause.learning.stopping import Stop
 from multicause.models.product_of_experts import ProductParams
 
@@ -17,23 +16,23 @@ from multicause.models.product_of_experts import ProductParams
 class OneByOne(Pursuit):
     """Each expert is found by pursuit, then freed of orthogonality while the earlier ones stay          [SEQ, §5.1]"""
 
-    def _place(self, params: ProductParams, found: Found) -> Placed:
+    def _place(self, params: ProductParams, found: LocalOptimum) -> Update:
         data, j = self.data, len(params.experts)
         if data.is_simplex():
             return super()._place(params, found)
         w = np.zeros(data.n_dimensions)
         w[data.n_found :] = found.direction
-        W, experts = np.vstack([params.directions @ data.turn.T, w]), (*params.experts, found.expert)
+        W, experts = np.vstack([params.directions @ data.rotation.T, w]), (*params.experts, found.expert)
         loss, only = Loss(data, self.white), slice(j, j + 1)
         first = loss.at(W, experts, only).value
         for number, progress in enumerate(descend(loss, W, experts, only, self.max_iter, self.tol), start=1):
             latest, n_iter = progress, number
         w = latest.point.W[j]
-        inside = w @ data.turn
+        inside = w @ data.rotation
         self._accept(w[data.n_found :] / np.linalg.norm(w[data.n_found :]))
         params = params._replace(directions=np.vstack([params.directions, inside]), experts=latest.experts)
         gain = first - latest.point.value - found.q
-        return Placed(params, gain, found.n_iter + n_iter, found.converged and latest.converged)
+        return Update(params, gain, found.n_iter + n_iter, found.converged and latest.converged)
 
 
 @dataclass(frozen=True)
@@ -41,8 +40,8 @@ class Together(Pursuit):
     """Pursuit first; then all directions and experts move at once                                       [eq. 19-20]"""
 
     @property
-    def plan(self) -> Plan:
-        return Plan(self.most + self.max_iter)
+    def n_steps(self) -> int:
+        return self.most + self.max_iter
 
     def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """The records of the pursuit, then one for each iteration."""
@@ -62,16 +61,16 @@ class Together(Pursuit):
         record = begun._replace(final=False, stop=None)
         for progress in self._relaxed(begun.params):
             yield record
-            learned = params._replace(directions=progress.point.W @ self.data.turn, experts=progress.experts)
-            number = record.step.number + 1
+            learned = params._replace(directions=progress.point.W @ self.data.rotation, experts=progress.experts)
+            number = record.number + 1
             n_iter = (record.n_iter or 0) + 1
             value = begun.free_energy + progress.gained
-            record = Record(Step(number), learned, value, self.data.total, clock(), restart, n_iter=n_iter)
+            record = Record(number, learned, value, self.data.total, clock(), restart, n_iter=n_iter)
             if progress.converged:
                 stop = begun.stop if begun.stop is Stop.NO_MORE_EXPERTS else Stop.CONVERGED
         yield record._replace(final=True, stop=stop)
 
     def _relaxed(self, params: ProductParams) -> Iterator:
         everything = slice(0, len(params.experts))
-        W = params.directions @ self.data.turn.T
+        W = params.directions @ self.data.rotation.T
         yield from descend(Loss(self.data, self.white), W, params.experts, everything, self.max_iter, self.tol)

@@ -1,9 +1,10 @@
 """Schedules: what each iteration is to do. Typed values, so that a misspelt knob is an error."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
+Change = Callable[[], float]  # of the components in the last M-step, relative to their size
 LARGEST_TEMPERATURE = 1e6  # beyond it all explanations are alike anyway
 
 
@@ -13,8 +14,8 @@ class Step:
 
     number: int
     temperature: float = 1.0
-    classification: float = 0.0  # 0: all points teach; 1: only those the truncated model should explain
-    parameter_noise: float = 0.0  # standard deviation of what is added to the fields after the M-step
+    classification: float = 0.0  # 0: all points contribute; 1: only those the truncated model should explain
+    parameter_noise: float = 0.0  # standard deviation of what is added to the components after the M-step
 
     @property
     def beta(self) -> float:
@@ -33,9 +34,35 @@ class Schedule(Protocol):
     @property
     def classification(self) -> "DataClassification | None": ...
 
-    def steps(self) -> Generator[Step, float, None]:
-        """One step at a time; each M-step's relative change of the fields is sent back (`change = yield step`)."""
+    def steps(self) -> Generator[Step, Change, None]:
+        """One step at a time; how to measure each M-step's change is sent back (`change = yield step`)."""
         ...
+
+
+@dataclass(frozen=True)
+class DataClassification:
+    """Only points explained by at most gamma active latents contribute (ET §2): the others are dropped towards the end.
+
+    Parameters
+    ----------
+    start : float
+        Share of the iterations in which all points contribute.
+    margin : float
+        Share kept, at the end, of the points expected to have at most gamma active latents.
+    """
+
+    start: float = 2.0 / 3.0
+    margin: float = 0.9
+
+    def __post_init__(self) -> None:
+        if not (0.0 <= self.start < 1.0 and 0.0 < self.margin <= 1.0):
+            raise ValueError(
+                "DataClassification needs 0 <= start < 1 and 0 < margin <= 1. "
+                f"Got start={self.start} and margin={self.margin} instead."
+            )
+
+    def progress(self, share_done: float) -> float:
+        return max(share_done - self.start, 0.0) / (1.0 - self.start)
 
 
 @dataclass(frozen=True)
@@ -52,7 +79,10 @@ class Annealing:
     hold, settle : float
         Shares of the iterations at the first and at the last temperature.
     parameter_noise : float
-        Standard deviation of the Gaussian noise added to the fields after each M-step until the fields settle.
+        Standard deviation of the Gaussian noise added to the components after each M-step, until the share `settle`.
+    classification : DataClassification or None
+        Drop, towards the end, the points that more than gamma active latents explain.
+        `Annealing(1.0, classification=...)` does that at one temperature.
     """
 
     initial: float = 13.0
@@ -60,6 +90,7 @@ class Annealing:
     hold: float = 0.1
     settle: float = 0.2
     parameter_noise: float = 0.0
+    classification: DataClassification | None = None
 
     def __post_init__(self) -> None:
         if not LARGEST_TEMPERATURE >= self.initial >= self.final >= 1.0:
@@ -82,44 +113,21 @@ class Annealing:
 
 
 @dataclass(frozen=True)
-class DataClassification:
-    """Only points explained by at most gamma causes teach (ET §2): the others are dropped towards the end.
-
-    Parameters
-    ----------
-    start : float
-        Share of the iterations in which all points teach.
-    margin : float
-        Share kept, at the end, of the points expected to have at most gamma causes.
-    """
-
-    start: float = 2.0 / 3.0
-    margin: float = 0.9
-
-    def __post_init__(self) -> None:
-        if not (0.0 <= self.start < 1.0 and 0.0 < self.margin <= 1.0):
-            raise ValueError(
-                "DataClassification needs 0 <= start < 1 and 0 < margin <= 1. "
-                f"Got start={self.start} and margin={self.margin} instead."
-            )
-
-    def progress(self, share_done: float) -> float:
-        return max(share_done - self.start, 0.0) / (1.0 - self.start)
-
-
-@dataclass(frozen=True)
 class Plan:
-    """`n_steps` iterations, with or without annealing and data classification."""
+    """`n_steps` iterations, with or without annealing."""
 
     n_steps: int
     annealing: Annealing | None = None
-    classification: DataClassification | None = None
 
     @property
     def anneals(self) -> bool:
-        return self.annealing is not None or self.classification is not None
+        return self.annealing is not None
 
-    def steps(self) -> Generator[Step, float, None]:
+    @property
+    def classification(self) -> DataClassification | None:
+        return None if self.annealing is None else self.annealing.classification
+
+    def steps(self) -> Generator[Step, Change, None]:
         for number in range(self.n_steps):
             yield self._step(number, number / max(self.n_steps - 1, 1))
 
@@ -127,8 +135,8 @@ class Plan:
         temperature, noise, classification = 1.0, 0.0, 0.0
         if self.annealing is not None:
             temperature = self.annealing.temperature(progress)
-            settled = progress >= 1.0 - self.annealing.settle
-            noise = 0.0 if settled else self.annealing.parameter_noise
+            at_the_end = progress >= 1.0 - self.annealing.settle
+            noise = 0.0 if at_the_end else self.annealing.parameter_noise
         if self.classification is not None:
             classification = self.classification.progress(progress)
         return Step(number, temperature, classification, noise)
@@ -136,7 +144,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class ConditionalCooling:
-    """The cooling of Maximal Causes (MCA Appendix E.2): the temperature falls only when the fields have come to rest.
+    """The cooling of Maximal Causes (MCA Appendix E.2): the temperature falls only once the components have converged.
 
     Parameters
     ----------
@@ -147,14 +155,15 @@ class ConditionalCooling:
     hold : int
         Iterations at the first temperature.
     threshold : float
-        Fields are at rest when each changes by less than this, relative to its sum (eq. 38).
+        Components have converged when each changes by less than this, relative to its sum (eq. 38).
     patience : int
-        Iterations at rest, at the last temperature, after which the fit ends.
+        Converged iterations in a row, at the last temperature, after which the fit ends.
     n_steps : int
         Most iterations.
     parameter_noise : float
-        Standard deviation of the Gaussian noise added to the fields after each M-step above the last temperature. A
-        little parts fields that have become equal while hot, which would stay so; too much, and they never rest.
+        Standard deviation of the Gaussian noise added to the components after each M-step above the last temperature.
+        A little separates components that have become equal while hot and would stay so; with too much they never
+        converge.
     """
 
     initial: float
@@ -181,19 +190,19 @@ class ConditionalCooling:
             )
         _check_noise(self)
 
-    def steps(self) -> Generator[Step, float, None]:
-        temperature, calm_at_the_end = self.initial, 0
+    def steps(self) -> Generator[Step, Change, None]:
+        temperature, n_converged = self.initial, 0
         fall = (self.initial - self.final) / self.n_cooling_steps
         for number in range(self.n_steps):
             hot = temperature > self.final
             change = yield Step(number, temperature, parameter_noise=self.parameter_noise if hot else 0.0)
-            calm = change < self.threshold
+            converged = change() < self.threshold
             if hot:
-                if calm and number + 1 >= self.hold:
+                if converged and number + 1 >= self.hold:
                     temperature = max(temperature - fall, self.final)
             else:
-                calm_at_the_end = calm_at_the_end + 1 if calm else 0
-                if calm_at_the_end == self.patience:
+                n_converged = n_converged + 1 if converged else 0
+                if n_converged == self.patience:
                     return
 
 

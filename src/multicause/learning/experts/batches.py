@@ -1,60 +1,79 @@
 """Products of experts from one batch of data after the other."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from multicause.learning.white_data import column_scale, fit_whitening
+from multicause.learning.experts.white_data import column_scale, fit_whitening
 from multicause.models.base import DataMoments
 from multicause.models.experts import terms_of_all
-from multicause.models.product_of_experts import ProductParams, Whitening, whiten
+from multicause.models.product_of_experts import ProductParams, Whitening, normalised, projection_indices, whiten
 
 REMEMBERED = 10_000  # projections that the experts' shapes are fitted to: the latest
 EAGERNESS = 2.0  # of the share 1/t that a batch has in all data: twice forgets a bad start sooner
 LONGEST = 0.5  # of a row's step; directions have length one
 
 
-class Seen(NamedTuple):
+class RunningMoments(NamedTuple):
     """The moments of all data points so far."""
 
     weight: float
     mean: np.ndarray  # (D,)
     covariance: np.ndarray  # (D, D)
 
-    def joined(self, other: "Seen") -> "Seen":
+    def joined(self, other: "RunningMoments") -> "RunningMoments":
         """Of both sets together (Chan, Golub and LeVeque's update)."""
         weight = self.weight + other.weight
         share = other.weight / weight
         shift = other.mean - self.mean
         covariance = (1.0 - share) * self.covariance + share * other.covariance
         covariance += share * (1.0 - share) * np.outer(shift, shift)
-        return Seen(weight, self.mean + share * shift, covariance)
+        return RunningMoments(weight, self.mean + share * shift, covariance)
 
-    def whitening(self, n_dimensions: int | None, who: str) -> Whitening:
+    def whitening(self, n_dimensions: int | None, name: str) -> Whitening:
         moments = DataMoments(self.weight, self.mean, np.diag(self.covariance).copy())
         scale = column_scale(moments, n_dimensions)
         shrink = np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0.0)
-        return fit_whitening(moments, shrink[:, None] * self.covariance * shrink, n_dimensions, who)[0]
+        return fit_whitening(moments, shrink[:, None] * self.covariance * shrink, n_dimensions, name)[0]
 
 
-def moments_of(Y: np.ndarray, weights: np.ndarray) -> Seen:
+def moments_of(Y: np.ndarray, weights: np.ndarray) -> RunningMoments:
     total = float(weights.sum())
     mean = weights @ Y / total
     centred = Y - mean
-    return Seen(total, mean, (centred * weights[:, None]).T @ centred / total)
+    return RunningMoments(total, mean, (centred * weights[:, None]).T @ centred / total)
+
+
+class Batch(NamedTuple):
+    """The model after a batch."""
+
+    params: ProductParams
+    seen: RunningMoments  # of all data, this batch included
+    latest: np.ndarray  # (J, n) projections
+    projection_indices: np.ndarray  # (J,) of the batch
 
 
 def learn_batch(
-    params: ProductParams, whitening: Whitening, Y: np.ndarray, weights: np.ndarray, share: float, latest: np.ndarray
-) -> tuple[ProductParams, np.ndarray]:
-    """The model after a batch that makes up `share` of all data, and the latest projections."""
-    params = carried_over(params, whitening)
+    params: ProductParams,
+    seen: RunningMoments,
+    Y: np.ndarray,
+    weights: np.ndarray,
+    latest: np.ndarray,
+    renew: Callable[[RunningMoments, Whitening], Whitening],
+) -> Batch:
+    """Learn from a batch, given the moments of earlier data; `renew` adapts the whitening to all data."""
+    new = moments_of(Y, weights)
+    seen = seen.joined(new)
+    whitening = renew(seen, params.whitening)
     X = whiten(whitening, Y)
-    params = batch_step(params, X, weights, share)
+    params = batch_step(carried_over(params, whitening), X, weights, new.weight / seen.weight)
     latest = np.hstack([latest, params.directions @ X.T])[:, -REMEMBERED:]
     equal = np.full(latest.shape[1], 1.0 / latest.shape[1])
     experts = tuple(expert.fit(z, equal, 1) for expert, z in zip(params.experts, latest, strict=True))
-    return params._replace(experts=experts), latest
+    params = normalised(params._replace(experts=experts))
+    indices = weights @ projection_indices(params.directions, params.experts, X) / new.weight
+    return Batch(params, seen, latest, indices)
 
 
 def carried_over(params: ProductParams, whitening: Whitening) -> ProductParams:
@@ -72,8 +91,8 @@ def orthonormal(W: np.ndarray) -> np.ndarray:
 def batch_step(params: ProductParams, X: np.ndarray, weights: np.ndarray, share: float) -> ProductParams:
     """Orthonormal directions moved by `share` of a Newton step towards what the white batch X (N, K) asks for.
 
-    The Hessian is that of independent projections, as in Picard-O: pairs of rows turn against each other with the
-    curvature (h_i + h_j) / 2, and row i turns out of the span with the curvature h_i = <E''_i> - <E'_i z_i>.
+    The Hessian assumes independent projections, as in Picard-O: pairs of rows rotate against each other with the
+    curvature (h_i + h_j) / 2, and row i rotates out of the span with the curvature h_i = <E''_i> - <E'_i z_i>.
     """
     W = params.directions
     Z = W @ X.T
@@ -84,9 +103,9 @@ def batch_step(params: ProductParams, X: np.ndarray, weights: np.ndarray, share:
     curvature = terms.second_derivative @ weights - np.diag(within)
     floor = 0.1 * np.abs(terms.second_derivative @ weights) + 0.01
     pairs = np.maximum(0.5 * (curvature[:, None] + curvature), floor[:, None])
-    turn = 0.5 * (within - within.T) / np.maximum(pairs, pairs.T)
+    rotation = 0.5 * (within - within.T) / np.maximum(pairs, pairs.T)
     out = (slope - within @ W) / np.maximum(curvature, floor)[:, None]
-    step = min(1.0, share * EAGERNESS) * (turn @ W + out)
+    step = min(1.0, share * EAGERNESS) * (rotation @ W + out)
     lengths = np.linalg.norm(step, axis=1, keepdims=True)
     step *= np.minimum(1.0, LONGEST / np.maximum(lengths, 1e-300))
     return params._replace(directions=orthonormal(W - step))

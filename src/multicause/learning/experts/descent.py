@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from multicause.learning.white_data import WhiteData
+from multicause.learning.experts.white_data import WhiteData
 from multicause.models.base import combine
 from multicause.models.experts import Expert, terms_of_all
 from multicause.models.student_t_fit import LOG_2PI
@@ -129,7 +129,7 @@ def _regularised(h: np.ndarray) -> np.ndarray:
     return h + np.maximum(SMALLEST - smallest, 0.0)
 
 
-class Progress(NamedTuple):
+class Descent(NamedTuple):
     point: Point
     experts: tuple[Expert, ...]
     gained: float  # in all
@@ -138,10 +138,10 @@ class Progress(NamedTuple):
 
 def descend(
     loss: Loss, W: np.ndarray, experts: tuple[Expert, ...], free: slice, max_iter: int, tol: float
-) -> Iterator[Progress]:
+) -> Iterator[Descent]:
     """Directions and experts of ever smaller loss, until an iteration gains less than `tol`.
 
-    The experts' shapes are fitted at iterations 1, 2, 4, 8, … and whenever the directions have come to rest.
+    The experts' shapes are fitted at iterations 1, 2, 4, 8, … and whenever the directions have converged.
     """
     point = loss.at(W, experts, free)
     first = point.value
@@ -158,10 +158,10 @@ def descend(
             gain = point.value - after.value
             _remember(memory, (after.W - point.W)[free], after.gradient - point.gradient)
             point = after
-        rested = gain < tol
-        if rested or iteration == next_refit:
+        stationary = gain < tol
+        if stationary or iteration == next_refit:
             next_refit = 2 * iteration if iteration == next_refit else next_refit
-            renewed = loss.refit(point.W, experts, free, 20 if rested else 3)
+            renewed = loss.refit(point.W, experts, free, 20 if stationary else 3)
             if renewed != experts:
                 better = loss.at(point.W, renewed, free)
                 gain = max(gain, point.value - better.value)
@@ -169,7 +169,7 @@ def descend(
                     point, experts = better, renewed
                     if gain > LARGE_CHANGE:
                         memory.clear()
-        yield Progress(point, experts, first - point.value, gain < tol)
+        yield Descent(point, experts, first - point.value, gain < tol)
         if gain < tol:
             return
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from multicause.learning.em import EM
+from multicause.learning.em.em import EM
 from multicause.models.translated_occlusion import OcclusionParams
 
 _LOOKED_AT = 4000  # images, or

@@ -1,0 +1,76 @@
+"""The loop that reads a learner's records: everything that learns step by step is driven by it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from multicause.learning.records import Consumer, Record
+from multicause.learning.stopping import Stop, StoppingRule
+
+
+class Outcome(NamedTuple):
+    """The end of a fit: the parameters, the history of free energies per data point, and why it ended."""
+
+    params: Any
+    free_energy: np.ndarray  # one value per record; the last belongs to `params`
+    n_iter: int
+    stop: Stop
+    selection_function: Any = None  # where one was learned
+
+
+class Learner(Protocol):
+    """Anything that learns step by step and leaves a record of each."""
+
+    @property
+    def n_steps(self) -> int: ...  # at most
+
+    def stopping_rule(self, tol: float) -> StoppingRule | None: ...  # None: it runs to its end
+
+    def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]: ...
+
+
+def run(
+    learner: Learner,
+    params: Any,
+    rng: np.random.Generator,
+    *,
+    tol: float = 0.0,
+    consumers: Sequence[Consumer] = (),
+    wants_stop: Callable[[Record], bool] = lambda record: False,
+    restart: int = 0,
+) -> Outcome:
+    """Read the learner's records until one of them ends the fit."""
+    converged = learner.stopping_rule(tol)
+    last: Record | None = None
+    history: list[float] = []
+    stop = Stop.SCHEDULE_ENDED if converged is None else Stop.ITERATIONS_RAN_OUT
+    try:
+        for record in learner.steps(params, rng, restart):
+            _check_finite(record)
+            last = record
+            history.append(record.free_energy)
+            stop = record.stop or stop
+            for consumer in consumers:
+                consumer(record)
+            if converged is not None and converged(record.free_energy):
+                stop = Stop.CONVERGED
+                break
+            if wants_stop(record):
+                stop = Stop.CALLBACK
+                break
+    except KeyboardInterrupt:
+        if last is None:
+            raise
+        stop = Stop.INTERRUPTED
+    assert last is not None
+    n_iter = len(history) - 1 if last.n_iter is None else last.n_iter
+    return Outcome(last.params, np.array(history), n_iter, stop, last.selection_function)
+
+
+def _check_finite(record: Record) -> None:
+    if not np.isfinite(record.free_energy):
+        raise FloatingPointError(
+            f"The free energy became {record.free_energy} in iteration {record.number}: the data's values are too "
+            "large or too small for the model. Rescale the data, for instance with StandardScaler."
+        )

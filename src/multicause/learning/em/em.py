@@ -1,0 +1,168 @@
+"""Expectation maximisation, written once: a generator of records."""
+
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from multicause.execution.chunks import Chunk
+from multicause.execution.in_process import InProcess
+from multicause.learning.em.schedules import Change, Schedule, Step
+from multicause.learning.records import Record, Stopwatch
+from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
+from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, combine
+from multicause.models.priors import probability_of_at_most
+from multicause.posteriors.base import EStep, Posterior, PreparedPosterior
+from multicause.posteriors.truncated import TruncatedPosterior
+from multicause.selection.base import Selector
+
+MOST_HALVINGS = 6  # of an M-step that went too far
+
+
+@dataclass(frozen=True)
+class EM:
+    """For each step of the plan, sum the E-step over the chunks, then let the model do its M-step.
+
+    With `monotone` an M-step after which the free energy is smaller is halved: those of fixed-point models go uphill,
+    but may go too far.
+    """
+
+    model: Any
+    posterior: Posterior
+    plan: Schedule
+    executor: InProcess
+    chunks: Sequence[Chunk]
+    moments: DataMoments
+    monotone: bool = False
+
+    @property
+    def n_steps(self) -> int:
+        return self.plan.n_steps
+
+    def stopping_rule(self, tol: float) -> StoppingRule | None:
+        """None where the schedule, or a tolerance of 0, runs the fit to its end."""
+        if self.plan.anneals or tol == 0.0:
+            return None
+        selection = self.posterior.selection
+        return GainBelow(tol) if selection is None else NoNewBest(tol, 2 * selection.update_every)
+
+    def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+        """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
+        clock = Stopwatch()
+        selector, learned = self._begin_selection(rng), None
+        schedule = self.plan.steps()
+        step, last, number = next(schedule, None), None, 0
+        while step is not None:
+            e_step = self._e_step(params, step, selector)
+            if last is not None and self._must_rise(last[1], step):
+                again = partial(self._e_step, step=step, selector=selector)
+                params, e_step = self._backtrack(last, params, e_step, again)
+            if selector is not None:
+                learned = selector.learn(step.number)
+            n_contributing = float(getattr(e_step.statistics, "weight", self.moments.weight))
+            free_energy = e_step.free_energy / self.moments.weight
+            yield Record(
+                step.number, params, free_energy, n_contributing, clock(), restart, step.temperature,
+                selection_function=learned,
+            )  # fmt: skip
+            last = params, step, e_step.free_energy
+            params = self._m_step(params, e_step.statistics, step, rng)
+            number = step.number + 1
+            step = _advance(schedule, partial(component_change, last[0], params))
+        end = self._final(params, learned)
+        if last is not None and self._must_rise(last[1], Step(number)):
+            params, end = self._backtrack(last, params, end, partial(self._final, learned=learned))
+        free_energy, weight = end.free_energy / self.moments.weight, self.moments.weight
+        yield Record(number, params, free_energy, weight, clock(), restart, final=True, selection_function=learned)
+
+    def _begin_selection(self, rng: np.random.Generator) -> Selector | None:
+        selection = self.posterior.selection
+        if selection is None or self.posterior.keeps_all(self.model):
+            return None
+        seed = int(rng.integers(2**63))
+        return selection.begin(self.executor, self.chunks, self.moments, self.model.n_components, seed)
+
+    def _e_step(self, params: Any, step: Step, selector: Selector | None) -> EStep:
+        """Free energy of all points, and the statistics of those that contribute."""
+        prepared = self.posterior.prepare(self.model, params, step.beta, selector)
+        if step.classification == 0.0:
+            return self.executor.map_reduce(prepared.statistics, self.chunks, combine)
+        free_energies = self._free_energies(prepared)
+        chunks = self._classified(free_energies, params, step)
+        contributing = self.executor.map_reduce(prepared.statistics, chunks, combine)
+        return EStep(float(free_energies @ self._weights()), contributing.statistics)
+
+    def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:
+        params = self.model.m_step(params, statistics)
+        if isinstance(self.model, RedrawsUnused):
+            params = self.model.redraw_unused(params, statistics, self.moments, rng)
+        if step.parameter_noise > 0.0 and isinstance(self.model, Perturbable):
+            params = self.model.perturb(params, step.parameter_noise, rng)
+        return params
+
+    def _final(self, params: Any, learned: Selector | None) -> EStep:
+        """The free energy of all points at temperature 1, after which nothing more is learned."""
+        prepared = self.posterior.prepare(self.model, params, 1.0, learned)
+        return EStep(float(self._free_energies(prepared) @ self._weights()), None)
+
+    def _backtrack(
+        self, last: tuple[Any, Step, float], params: Any, e_step: EStep, repeat: Callable[[Any], EStep]
+    ) -> tuple[Any, EStep]:
+        """Parameters nearer to the last ones, as long as the free energy is smaller than it was there."""
+        before, _, free_energy = last
+        for halving in range(MOST_HALVINGS + 1):
+            if e_step.free_energy >= free_energy - 1e-12 * abs(free_energy):
+                break
+            half = type(params)(*(0.5 * (a + b) for a, b in zip(before, params, strict=True)))
+            params = half if halving < MOST_HALVINGS else before
+            e_step = repeat(params)
+        return params, e_step
+
+    def _must_rise(self, last: Step, step: Step) -> bool:
+        """Whether nothing but the M-step lies between two E-steps."""
+        same = last.temperature == step.temperature and last.classification == step.classification == 0.0
+        return self.monotone and same and last.parameter_noise == 0.0
+
+    def _classified(self, free_energies: np.ndarray, params: Any, step: Step) -> list[Chunk]:
+        """The same chunks, weighted so that only the N_cut points with the largest F_n contribute (ET §2)."""
+        classification, posterior = self.plan.classification, self.posterior
+        assert classification is not None
+        assert isinstance(posterior, TruncatedPosterior)
+        explained = probability_of_at_most(params.activation, posterior.max_active)
+        final_share = classification.margin * explained
+        n_cut = self.moments.weight * (1.0 + step.classification * (final_share - 1.0))
+        weights = keep_best(free_energies, self._weights(), n_cut)
+        return [Chunk(c.X, c.start, c.stop, weights, c.memory) for c in self.chunks]
+
+    def _free_energies(self, prepared: PreparedPosterior) -> np.ndarray:
+        return np.concatenate(list(self.executor.map(prepared.free_energies, self.chunks)))
+
+    def _weights(self) -> np.ndarray:
+        return np.concatenate([chunk.row_weights() for chunk in self.chunks])
+
+
+def component_change(before: Any, after: Any) -> float:
+    """The largest |W_h new - W_h old| / sum_d |W_hd old| over the latents (MCA eq. 38); 0 for a model without them."""
+    if not hasattr(before, "components"):
+        return 0.0
+    moved = np.linalg.norm(after.components - before.components, axis=1)
+    size = np.abs(before.components).sum(axis=1)
+    return float(np.max(moved / np.maximum(size, 1e-300)))
+
+
+def _advance(schedule: Generator[Step, Change, None], change: Change) -> Step | None:
+    try:
+        return schedule.send(change)
+    except StopIteration:
+        return None
+
+
+def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:
+    """The weights of the points with the largest values, up to `total`; the point on the border keeps the rest."""
+    order = np.argsort(-values, kind="stable")
+    before = np.cumsum(weights[order]) - weights[order]
+    kept = np.empty_like(weights)
+    kept[order] = np.clip(total - before, 0.0, weights[order])
+    return kept
