@@ -1,5 +1,6 @@
 """Objects at any place, occluding one another."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
 
@@ -7,24 +8,24 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from multicause._compat import Interval
-from multicause.backends.tiles import TILE
-from multicause.estimators.component_estimator import ComponentEstimator
-from multicause.learning import EM
-from multicause.learning.object_seeding import start_objects
+from multicause.estimators.base import COUNT
+from multicause.estimators.documentation import documented
+from multicause.estimators.em_estimator import Fit, SelectingEstimator
+from multicause.execution.reproducible_matmul import TILE
+from multicause.learning import Annealing, Plan
+from multicause.learning.initialisation.objects import start_objects
+from multicause.models import DataMoments
 from multicause.models.translated_occlusion import OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
 from multicause.selection.gp_places import PlaceSelect
 
-_SHARED = (
-    "n_components n_candidates selection annealing max_iter tol n_init warm_start random_state n_jobs chunk_size trace "
-    "verbose"
-)
 _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: pictures without noise would otherwise divide by zero
 _MOST_STATES = 2**17
 
 
-class InvECA(ComponentEstimator):
+@documented
+@dataclass(eq=False, repr=False)
+class InvECA(SelectingEstimator):
     """Invariant exclusive component analysis: objects anywhere in an image, each pixel of which shows one of them.
 
         s_h ~ Bernoulli(pi_h),   x_h uniform over the placements
@@ -48,30 +49,15 @@ class InvECA(ComponentEstimator):
         Placements considered of each.
     max_active : int or None, default=None
         Most objects at once; None allows all candidates.
-    selection : {"hand-derived"} or GPSelect, default="hand-derived"
+    selection : {"model-based"} or GPSelect, default="model-based"
         How components are looked for at every place: by how well they match the pixels there, or by a function of the
-        pixels that is learned along, shared by all places. Its kernel compares single pixels' values; without a `rank`
-        all features of a window are used.
+        pixels that is learned jointly, shared by all places. Its kernel compares single pixels' values; without a
+        `rank` all features of a window are used.
     annealing : Annealing or None, default=None
-        Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
-    max_iter : int, default=100
-        Most EM iterations; exactly as many for an annealed fit.
+        Schedule of temperatures over the `max_iter` iterations; an annealed fit ignores `tol`. Parameter noise and data
+        classification are not for objects at places, and refused.
     tol : float, default=0.05
         Stop when the free energy per image gains less, twice in a row. 0 runs all iterations.
-    n_init : int, default=1
-        Fits from different starts, of which the one with the largest free energy is kept.
-    warm_start : bool, default=False
-        Start from the parameters of the last fit.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the start.
-    n_jobs : int or None, default=None
-        Threads; None uses all cores. Results do not depend on it.
-    chunk_size : int or None, default=None
-        Images processed at once, rounded up to a multiple of 256; None takes 256.
-    trace : str, path-like or None, default=None
-        File that gets one line of JSON per iteration.
-    verbose : int, default=0
-        1 shows a progress bar on a terminal.
 
     Attributes
     ----------
@@ -79,19 +65,12 @@ class InvECA(ComponentEstimator):
         What the objects look like.
     masks_ : ndarray of shape (n_components, height, width)
         alpha; of an object alone before the background a pixel shows it with probability alpha / (1 + alpha).
-    activation_ : ndarray of shape (n_components,)
-        The probabilities pi that objects are there.
+    activation_
     background_ : ndarray of shape (n_channels,)
         What the background looks like.
     noise_variance_ : float
         The noise variance sigma^2.
-    free_energy_ : ndarray of shape (n_iter_ + 1,)
-        Mean truncated log-likelihood at each E-step; the last value belongs to the learned parameters.
-    n_iter_ : int
-        Number of EM iterations done.
-    stop_ : Stop
-        Why the fit ended.
-    affinity_ : PlaceAffinity
+    selection_function_ : PlaceSelectionFunction
         The function from images to places that was learned, where `selection` is a GPSelect.
     image_shape_ : ndarray of shape (3,)
         Height, width and numbers per pixel of the images.
@@ -116,56 +95,27 @@ class InvECA(ComponentEstimator):
     ((1, 3, 3), (200, 1, 2))
     """
 
-    _parameter_constraints: dict = {
-        **{name: ComponentEstimator._parameter_constraints[name] for name in _SHARED.split()},
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_candidates": [Interval(Integral, 1, None, closed="left"), None],
-        "max_active": [Interval(Integral, 1, None, closed="left"), None],
-        "n_placements": [Interval(Integral, 1, None, closed="left")],
+    n_components: Any = 8
+    component_shape: Any = (8, 8)
+    _: KW_ONLY
+    image_shape: Any = None
+    n_candidates: Any = 5
+    n_placements: Any = 2
+    max_active: Any = None
+    annealing: Any = None
+    max_iter: Any = 100
+    tol: Any = 0.05
+
+    _parameter_constraints = {
+        **SelectingEstimator._parameter_constraints,
+        "n_components": [COUNT],
+        "n_candidates": [COUNT, None],
+        "max_active": [COUNT, None],
+        "n_placements": [COUNT],
         "component_shape": ["array-like"],
         "image_shape": ["array-like", None],
+        "annealing": [Annealing, None],
     }
-    data_classification = False
-    monotone = False
-
-    def __init__(
-        self,
-        n_components=8,
-        component_shape=(8, 8),
-        *,
-        image_shape=None,
-        n_candidates=5,
-        n_placements=2,
-        max_active=None,
-        selection="hand-derived",
-        annealing=None,
-        max_iter=100,
-        tol=0.05,
-        n_init=1,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        chunk_size=None,
-        trace=None,
-        verbose=0,
-    ):
-        self.n_components = n_components
-        self.component_shape = component_shape
-        self.image_shape = image_shape
-        self.n_candidates = n_candidates
-        self.n_placements = n_placements
-        self.max_active = max_active
-        self.selection = selection
-        self.annealing = annealing
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.chunk_size = chunk_size
-        self.trace = trace
-        self.verbose = verbose
 
     def locate(self, X):
         """Where the objects are.
@@ -181,10 +131,8 @@ class InvECA(ComponentEstimator):
             Row and column of the upper left corner of each component at its most probable place; -1 where it is
             absent, more likely than not.
         """
-        X = self._validate_fitted(X)
-        model = self._fitted_model()
-        found = np.concatenate([places for _, places in self._per_chunk("placements", X)])
-        corners = np.stack(model.corners(found), axis=-1)
+        found = self._ask(X, lambda posterior, chunk: posterior.placements(chunk), keeps_dtype=False)
+        corners = np.stack(self._fitted_model().corners(found), axis=-1)
         return np.where(found[..., None] >= 0, corners, -1)
 
     def inverse_transform(self, S):
@@ -216,16 +164,12 @@ class InvECA(ComponentEstimator):
 
     @property
     def _shape(self) -> tuple[int, int, int]:
-        height, width, channels = self.image_shape_.tolist()
+        height, width, channels = vars(self)["image_shape_"].tolist()
         return height, width, channels
 
     @property
-    def _rows_at_once(self) -> int:
-        return self.chunk_size or TILE  # each brings a table of components and placements
-
-    @property
-    def _n_features_out(self):
-        return len(self.components_)
+    def _chunk_size(self) -> int:
+        return TILE  # each row brings a table of components and placements
 
     def _validate(self, X, reset: bool) -> np.ndarray:
         if self.image_shape is not None or not reset:
@@ -242,6 +186,11 @@ class InvECA(ComponentEstimator):
             X = X.reshape(len(X), -1)
         X = super()._validate(X, reset)
         if reset:
+            if X.shape[1] != np.prod(shape):
+                raise ValueError(
+                    f"X has n_features={X.shape[1]}, but images of the 'image_shape' {self.image_shape!r} have "
+                    f"{np.prod(shape)}."
+                )
             self._check_component_shape(shape)
             self.image_shape_ = np.array(shape)
         return X
@@ -255,50 +204,53 @@ class InvECA(ComponentEstimator):
                 f"{shape[0]} x {shape[1]}. Got {self.component_shape!r} instead."
             )
 
-    def _model(self, n_components, n_features, moments=None) -> TranslatedOcclusion:
-        floor = 1e-12
-        if moments is not None:
-            floor = max(_RELATIVE_NOISE_FLOOR * float(moments.variance.mean()), 1e-12)
+    @property
+    def _params_type(self):
+        return OcclusionParams
+
+    def _count_components(self, n_features: int) -> int:
+        return int(self.n_components)
+
+    def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
+        if self.annealing is not None and (self.annealing.parameter_noise or self.annealing.classification):
+            raise ValueError(
+                "InvECA takes an Annealing without parameter_noise and classification: objects at places have neither. "
+                f"Got {self.annealing}."
+            )
+        floor = max(_RELATIVE_NOISE_FLOOR * float(moments.variance.mean()), 1e-12)
+        model, schedule = self._build(n_components, floor), Plan(self.max_iter, self.annealing)
+        return Fit(model, self._posterior(n_components), schedule, start_objects, self.tol)
+
+    def _build(self, n_components: int, noise_floor: float = 1e-12) -> TranslatedOcclusion:
         height, width, channels = self._shape
         size = (int(self.component_shape[0]), int(self.component_shape[1]))
-        return TranslatedOcclusion(n_components, size, (height, width), channels, noise_floor=floor)
+        return TranslatedOcclusion(n_components, size, (height, width), channels, noise_floor=noise_floor)
 
     def _fitted_model(self) -> TranslatedOcclusion:
-        return self._model(len(self.components_), self.n_features_in_)
+        return self._build(len(self.components_))
 
-    def _posterior(self, n_components: int, monotone: bool) -> PlacedPosterior:
+    def _posterior(self, n_components: int) -> PlacedPosterior:
         n_candidates = n_components if self.n_candidates is None else min(self.n_candidates, n_components)
         max_active = n_candidates if self.max_active is None else min(self.max_active, n_candidates)
-        model, learned = self._model(n_components, 0), self._learned_selection()
-        n_placements = min(self.n_placements, model.n_placements)
-        selection = None if learned is None else PlaceSelect(learned, self._shape, model.component_shape)
+        (h, w), (height, width, _), learned = self.component_shape, self._shape, self._learned_selection()
+        n_placements = min(self.n_placements, (height - h + 1) * (width - w + 1))
+        selection = None if learned is None else PlaceSelect(learned, self._shape, (int(h), int(w)))
         posterior = PlacedPosterior(n_candidates, n_placements, max_active, selection)
         if posterior.n_states > _MOST_STATES:
             raise ValueError(
                 f"n_candidates={n_candidates}, n_placements={n_placements} and max_active={max_active} of InvECA mean "
-                f"{posterior.n_states:,} states per image; at most {_MOST_STATES:,} can be walked. Lower one of them."
+                f"{posterior.n_states:,} states per image; at most {_MOST_STATES:,} can be enumerated. Lower one."
             )
         return posterior
 
-    def _initial(self, em: EM, rng: np.random.Generator) -> OcclusionParams:
-        return start_objects(em, rng)
-
-    def _warm(self, em: EM) -> OcclusionParams:
-        return self._params()
-
-    def _attributes(self, params: OcclusionParams, dtype) -> dict:
-        components = params.components.astype(dtype)
-        return {
-            "components_": components[..., 0] if components.shape[-1] == 1 else components,
-            "masks_": params.masks,
-            "activation_": params.activation,
-            "background_": params.background,
-            "noise_variance_": float(params.noise_variance),
-        }
+    def _attributes(self, params: OcclusionParams, dtype) -> dict[str, Any]:
+        attributes = super()._attributes(params, dtype)
+        components = attributes["components_"]
+        return {**attributes, "components_": components[..., 0] if components.shape[-1] == 1 else components}
 
     def _params(self) -> OcclusionParams:
-        components = self.components_.astype(np.float64).reshape(*self.masks_.shape, -1)
-        return OcclusionParams(components, self.masks_, self.activation_, self.background_, self.noise_variance_)
+        params = super()._params()
+        return params._replace(components=params.components.reshape(*params.masks.shape, -1))
 
 
 def _image_shape(shape: Any) -> tuple[int, int, int]:
@@ -315,7 +267,8 @@ def _image_shape(shape: Any) -> tuple[int, int, int]:
 
 def _flat(X: Any, shape: tuple[int, int, int]) -> Any:
     """Images made flat; what is flat already is left to scikit-learn's checks."""
-    if np.ndim(X) <= 2:
+    X = X if hasattr(X, "ndim") else np.asarray(X)
+    if X.ndim <= 2:
         return X
     X = np.asarray(X)
     given = X.shape[1:] if X.ndim == 4 else (*X.shape[1:], 1)

@@ -1,84 +1,26 @@
 """Linear components analysis, also known as binary sparse coding."""
 
-from multicause.estimators.field_estimator import FieldEstimator
-from multicause.models import BinaryLinear
+from dataclasses import dataclass
+
+from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
+from multicause.estimators.documentation import documented
+from multicause.models import BinaryLinear, GaussianNoise
 
 
-class LinCA(FieldEstimator):
-    """Linear components analysis: binary sparse coding with an exact posterior among preselected causes.
+@documented
+@dataclass(eq=False, repr=False)
+class LinCA(TruncatedDictionaryEstimator):
+    """Linear components analysis: binary sparse coding with an exact posterior among preselected latents.
 
         s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
 
     Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
 
-    Parameters
-    ----------
-    n_components : int or None, default=None
-        Number of causes H; None takes the number of features.
-    n_candidates : int, "auto" or None, default="auto"
-        Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.
-    max_active : int or "auto", default="auto"
-        Most causes gamma that are active at once. "auto" allows five, or all of them when H is at most ten.
-    selection : {"hand-derived"} or GPSelect, default="hand-derived"
-        Who chooses the candidates: the model's own selection function, or one that is learned along.
-    singletons : bool, default=True
-        Also consider every cause on its own, candidate or not.
-    activation_type : {"individual", "shared"}, default="individual"
-        One activation probability per cause, or one for all.
-    fixed : tuple of {"components", "activation", "noise_variance"}, default=()
-        Parameters held at their initial values, which must then be given.
-    components_init : array-like of shape (n_components, n_features) or None, default=None
-        Initial generative fields; None draws them from the data's mean and variance.
-    activation_init : float, array-like of shape (n_components,) or None, default=None
-        Initial activation probabilities; None lets two causes be active on average.
-    noise_variance_init : float or None, default=None
-        Initial noise variance; None takes the data's variance.
-    annealing : Annealing or None, default=None
-        Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
-    data_classification : bool or DataClassification, default=False
-        Learn, in the last third of the iterations, only from points that at most `max_active` causes explain.
-    monotone : bool, default=False
-        Keep a training point's last candidates where they explain it better, so that the free energy never falls. New
-        data have no last candidates: `score` can then be below the last free energy, also on the training data.
-    max_iter : int, default=200
-        Most EM iterations; exactly as many for an annealed fit.
-    tol : float, default=1e-3
-        Stop when the free energy per data point gains less, twice in a row. 0 runs all iterations.
-    n_init : int, default=1
-        Fits from different initial fields, of which the one with the largest free energy is kept.
-    warm_start : bool, default=False
-        Start from the parameters of the last fit.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initialisation and annealing noise.
-    n_jobs : int or None, default=None
-        Threads; None uses all cores. Results do not depend on it.
-    chunk_size : int or None, default=None
-        Rows processed at once, rounded up to a multiple of 256; None picks a few megabytes' worth.
-    trace : str, path-like or None, default=None
-        File that gets one line of JSON per iteration.
-    verbose : int, default=0
-        1 shows a progress bar on a terminal.
-
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The generative fields W, one row per cause.
-    activation_ : ndarray of shape (n_components,)
-        The activation probabilities pi.
-    noise_variance_ : float
-        The noise variance sigma^2.
-    free_energy_ : ndarray of shape (n_iter_ + 1,)
-        Mean truncated log-likelihood at each E-step; the last value belongs to the learned parameters.
-    n_iter_ : int
-        Number of EM iterations done.
-    stop_ : Stop
-        Why the fit ended.
-    affinity_ : Affinity
-        The selection function that was learned, where `selection` is a GPSelect.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where X had string column names.
+    components_
+    activation_
+    noise_variance_
 
     References
     ----------
@@ -95,58 +37,12 @@ class LinCA(FieldEstimator):
     (400, 8)
     """
 
-    def __init__(
-        self,
-        n_components=None,
-        *,
-        n_candidates="auto",
-        max_active="auto",
-        selection="hand-derived",
-        singletons=True,
-        activation_type="individual",
-        fixed=(),
-        components_init=None,
-        activation_init=None,
-        noise_variance_init=None,
-        annealing=None,
-        data_classification=False,
-        monotone=False,
-        max_iter=200,
-        tol=1e-3,
-        n_init=1,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        chunk_size=None,
-        trace=None,
-        verbose=0,
-    ):
-        self.n_components = n_components
-        self.n_candidates = n_candidates
-        self.max_active = max_active
-        self.selection = selection
-        self.singletons = singletons
-        self.activation_type = activation_type
-        self.fixed = fixed
-        self.components_init = components_init
-        self.activation_init = activation_init
-        self.noise_variance_init = noise_variance_init
-        self.annealing = annealing
-        self.data_classification = data_classification
-        self.monotone = monotone
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.chunk_size = chunk_size
-        self.trace = trace
-        self.verbose = verbose
-
     @property
     def _allows_missing(self) -> bool:
         return True
 
-    def _model(self, n_components, n_features, moments=None):
-        return BinaryLinear(n_components, n_features, **self._model_settings(n_components, moments))
+    def _build(self, n_components, n_features, noise_floor, truncated_at):
+        noise = GaussianNoise(floor=noise_floor)
+        return BinaryLinear(
+            n_components, n_features, self._prior(truncated_at), noise=noise, fixed=frozenset(self.fixed)
+        )

@@ -1,28 +1,34 @@
 """Maximal causes analysis of causes that are alike: R-MCA2 in batches, R-MCA_NN pattern by pattern."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.component_estimator import _seed
-from multicause.estimators.few_causes_estimator import FewCausesEstimator
+from multicause.estimators.base import POSITIVE, Path, seed_of
+from multicause.estimators.documentation import documented
+from multicause.estimators.em_estimator import Fit
+from multicause.estimators.poisson_mca_estimator import PoissonMCAEstimator
 from multicause.execution import InProcess, split
-from multicause.learning import ConditionalCooling, Outcome, Stop
-from multicause.learning.annealing import Schedule
-from multicause.learning.moments import data_moments
-from multicause.learning.online import HebbianRule, Online, default_presentations
+from multicause.learning import EM, ConditionalCooling, Outcome, Stop
+from multicause.learning.em.hebbian import HebbianLearning, HebbianRule, default_presentations
+from multicause.learning.em.schedules import Schedule
+from multicause.learning.initialisation.moments import data_moments
 from multicause.models.few_maximal_causes import (
-    FewCausesParams,
     RestrictedCauses,
+    RestrictedParams,
     expected_brightness,
     expected_field_sum,
 )
 
-SHAKE = 3e-4  # standard deviation of the noise on the fields while they cool, of a cause's brightness
+PARAMETER_NOISE = 3e-4  # while components cool, of their brightness
 
 
-class RestrictedMCA(FewCausesEstimator):
+@documented
+@dataclass(eq=False, repr=False)
+class RestrictedMCA(PoissonMCAEstimator):
     """Maximal causes analysis of causes that are equally frequent and equally strong, with Poisson noise.
 
         s_h ~ Bernoulli(pi),   y_d ~ Poisson(max_h s_h W_hd),   sum_d W_hd = C                [MCA eq. 1-3, 19]
@@ -32,8 +38,6 @@ class RestrictedMCA(FewCausesEstimator):
 
     Parameters
     ----------
-    n_components : int or None, default=None
-        Number of causes H; None takes the number of features.
     solver : {"batch", "online"}, default="batch"
         Annealed EM over all data, or one pattern after the other, drawn at random.
     activation : float or None, default=None
@@ -43,8 +47,8 @@ class RestrictedMCA(FewCausesEstimator):
         equal brightness are active two at a time on average: 50 for the standard bars of value 10.
     cooling : ConditionalCooling, Annealing, "auto" or None, default="auto"
         Temperatures of solver="batch". "auto" cools from 0.7 D + 1 to 1.5, a step at a time, whenever the fields have
-        come to rest, and shakes them by 0.0003 of a cause's brightness, so that fields that became equal while hot can
-        part again; None learns at temperature 1.
+        come to rest, with parameter noise of 0.0003 of a component's brightness, so that those that became equal while
+        hot can part again; None learns at temperature 1.
     temperature : float, default=16.0
         The constant temperature of solver="online".
     learning_rate : float, default=1.0
@@ -53,31 +57,18 @@ class RestrictedMCA(FewCausesEstimator):
         Standard deviation of the noise on the fields at each pattern of solver="online", in the units of the data.
     n_presentations : int or "auto", default="auto"
         Patterns presented by solver="online"; "auto" means a hundred per data point, from 10,000 to 200,000.
-    components_init : array-like of shape (n_components, n_features) or None, default=None
-        Initial generative fields, scaled to the sum C; None draws |N(1, 1/3)|.
+    init : dict or None, default=None
+        Initial "components", scaled to the sum C; None draws |N(1, 1/3)|.
     max_iter : int, default=1000
         Most EM iterations of solver="batch"; replaces the `n_steps` of a `ConditionalCooling`, and is what an
         `Annealing` stretches to.
     n_init : int, default=1
         Fits from different initial fields, of which the one with the largest free energy over the better-explained half
         of the data is kept: over all data, points of many causes would prefer fields that merge causes.
-    warm_start : bool, default=False
-        Start from the parameters of the last fit.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initialisation, order of patterns and noise.
-    n_jobs : int or None, default=None
-        Threads; None uses all cores. Results do not depend on it.
-    chunk_size : int or None, default=None
-        Rows processed at once, rounded up to a multiple of 256; None picks a few megabytes' worth.
-    trace : str, path-like or None, default=None
-        File that gets one line of JSON per iteration.
-    verbose : int, default=0
-        1 shows a progress bar on a terminal.
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components, n_features)
-        The generative fields W, one row per cause.
+    components_
     activation_ : ndarray of shape (n_components,)
         The activation probabilities, all equal.
     field_sum_ : float
@@ -87,14 +78,6 @@ class RestrictedMCA(FewCausesEstimator):
     free_energy_ : ndarray of shape (n_iter_ + 1,)
         Mean truncated log-likelihood at each E-step, or after each of up to twenty blocks of presentations; the last
         value belongs to the learned parameters.
-    n_iter_ : int
-        Number of EM iterations, or of blocks of presentations, done.
-    stop_ : Stop
-        Why the fit ended.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where X had string column names.
 
     References
     ----------
@@ -109,58 +92,26 @@ class RestrictedMCA(FewCausesEstimator):
     (300, 6)
     """
 
-    _parameter_constraints: dict = {
-        **FewCausesEstimator._parameter_constraints,
+    _: KW_ONLY
+    solver: Any = "batch"
+    activation: Any = None
+    field_sum: Any = "auto"
+    temperature: Any = 16.0
+    learning_rate: Any = 1.0
+    weight_noise: Any = 0.02
+    n_presentations: Any = "auto"
+
+    _max_active: ClassVar[int] = 2
+    _parameter_constraints = {
+        **PoissonMCAEstimator._parameter_constraints,
         "solver": [StrOptions({"batch", "online"})],
         "activation": [Interval(Real, 0, 1, closed="neither"), None],
-        "field_sum": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
+        "field_sum": [POSITIVE, StrOptions({"auto"})],
         "temperature": [Interval(Real, 1, None, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "learning_rate": [POSITIVE],
         "weight_noise": [Interval(Real, 0, None, closed="left")],
         "n_presentations": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     }
-    _max_active = 2
-
-    def __init__(
-        self,
-        n_components=None,
-        *,
-        solver="batch",
-        activation=None,
-        field_sum="auto",
-        cooling="auto",
-        temperature=16.0,
-        learning_rate=1.0,
-        weight_noise=0.02,
-        n_presentations="auto",
-        components_init=None,
-        max_iter=1000,
-        n_init=1,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        chunk_size=None,
-        trace=None,
-        verbose=0,
-    ):
-        self.n_components = n_components
-        self.solver = solver
-        self.activation = activation
-        self.field_sum = field_sum
-        self.cooling = cooling
-        self.temperature = temperature
-        self.learning_rate = learning_rate
-        self.weight_noise = weight_noise
-        self.n_presentations = n_presentations
-        self.components_init = components_init
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.chunk_size = chunk_size
-        self.trace = trace
-        self.verbose = verbose
 
     def partial_fit(self, X, y=None):
         """Learn from the rows of X in their order, one pattern after the other, whatever the solver.
@@ -187,26 +138,33 @@ class RestrictedMCA(FewCausesEstimator):
             self._begin(X)
         elif not hasattr(self, "_generator"):
             self._generator = self._stream(self.n_presentations_)
-        params = self._rule().present(self._fitted_model(), self._params(), X, self._generator)
+        params = self._rule().present(
+            self._build(len(self.components_), X.shape[1], None), self._params(), X, self._generator
+        )
         self.components_ = params.components.astype(self.components_.dtype)
         self.n_presentations_ += len(X)
         return self
 
     def _begin(self, X) -> None:
-        """Initial fields, from what the first patterns tell."""
-        n_components = X.shape[1] if self.n_components is None else self.n_components
-        self._truncation(n_components)
+        """Initial components, from what the first patterns tell."""
+        self._check_names()
+        n_components = self._count_components(X.shape[1])
+        self._posterior(n_components)
         with InProcess() as executor:
             moments = data_moments(executor, split(X, n_components))
         self._generator = self._stream(0)
-        model = self._model(n_components, X.shape[1], moments)
+        model = self._build(n_components, X.shape[1], moments)
         params = self._first_params(model, moments, self._generator)
         self._keep(Outcome(params, np.array([]), 0, Stop.SCHEDULE_ENDED), X.dtype)
 
     def _stream(self, position: int) -> np.random.Generator:
-        return np.random.default_rng(np.random.SeedSequence(_seed(self.random_state), spawn_key=(position,)))
+        return np.random.default_rng(np.random.SeedSequence(seed_of(self.random_state), spawn_key=(position,)))
 
-    def _model(self, n_components, n_features, moments=None):
+    @property
+    def _params_type(self):
+        return RestrictedParams
+
+    def _build(self, n_components, n_features, moments) -> RestrictedCauses:
         if moments is None:
             field_sum = self.field_sum_
         else:
@@ -215,44 +173,49 @@ class RestrictedMCA(FewCausesEstimator):
         return RestrictedCauses(n_components, n_features, field_sum=field_sum, activation=self.activation)
 
     def _own_cooling(self, moments) -> Schedule:
-        noise = SHAKE * expected_brightness(moments)
-        initial = 0.7 * self.n_features_in_ + 1.0
+        noise = PARAMETER_NOISE * expected_brightness(moments)
+        initial = 0.7 * len(moments.mean) + 1.0
         return ConditionalCooling(initial, n_steps=self.max_iter, parameter_noise=noise)
 
     def _rule(self) -> HebbianRule:
         return HebbianRule(float(self.temperature), float(self.learning_rate), float(self.weight_noise))
 
-    def _best_of_restarts(self, em, X) -> Outcome:
+    def _fit_of(self, n_components, moments) -> Fit:
+        fit = super()._fit_of(n_components, moments)
+        return fit._replace(learner=self._online) if self.solver == "online" else fit
+
+    def _online(self, em: EM) -> HebbianLearning:
+        n_rows = em.chunks[-1].stop
+        n = default_presentations(n_rows) if self.n_presentations == "auto" else self.n_presentations
+        return HebbianLearning(em.model, em.posterior, self._rule(), n, em.executor, em.chunks, em.moments)
+
+    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, trace: Path) -> Outcome:
         self.__dict__.pop("_generator", None)
-        if self.solver == "batch":
-            self.n_presentations_ = 0
-            return super()._best_of_restarts(em, X)
-        n = default_presentations(len(X)) if self.n_presentations == "auto" else self.n_presentations
-        online = Online(em.model, em.posterior, self._rule(), n, em.executor, em.chunks, em.moments)
-        outcome = super()._best_of_restarts(online, X)
-        self.n_presentations_ = n * outcome.n_iter // online.plan.n_steps
+        self.n_presentations_ = 0
+        outcome = super()._best_of_restarts(em, fit, X, trace)
+        if self.solver == "online":
+            online = self._online(em)
+            self.n_presentations_ = online.n_presentations * outcome.n_iter // online.n_steps
         return outcome
 
-    def _initial(self, em, rng) -> FewCausesParams:
+    def _start(self, em, rng) -> RestrictedParams:
         return self._first_params(em.model, em.moments, rng)
 
-    def _first_params(self, model, moments, rng) -> FewCausesParams:
+    def _first_params(self, model, moments, rng) -> RestrictedParams:
         drawn = model.init_params(moments, rng)
-        if self.components_init is None:
-            return drawn
-        given = self._check_components(self.components_init, drawn.components.shape)
-        return drawn._replace(components=model.normalise(given))
+        given = self._given_components(drawn.components.shape)
+        return drawn if given is None else drawn._replace(components=model.normalise(given))
 
-    def _check_activation(self, activation, n_components, name="activation") -> np.ndarray:
+    def _check_activation(self, activation, n_components, name) -> np.ndarray:
         activations = super()._check_activation(activation, n_components, name)
         if not (activations == activations[0]).all():
             raise ValueError(
-                f"The '{name}' of RestrictedMCA must be one probability for all causes. Got {activations} instead. "
-                "Use MCA3 for causes of different frequency."
+                f"The '{name}' of RestrictedMCA must be one probability for all latents. Got {activations} instead. "
+                "Use MCA3 for latents of different frequency."
             )
         return activations
 
-    def _attributes(self, params, dtype) -> dict:
+    def _attributes(self, params, dtype) -> dict[str, Any]:
         return {
             **super()._attributes(params, dtype),
             "field_sum_": float(params.components.sum(axis=1).mean()),

@@ -1,5 +1,6 @@
 """Truncated EM for a model of one's own."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any
 
@@ -7,14 +8,15 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from multicause._compat import StrOptions
-from multicause.estimators.component_estimator import ComponentEstimator
-from multicause.learning import EM
+from multicause.estimators.base import COUNT
+from multicause.estimators.documentation import documented
+from multicause.estimators.em_estimator import EMEstimator, Fit, SelectingEstimator
+from multicause.estimators.truncation import Truncation
+from multicause.learning import EM, Annealing, Plan
+from multicause.models import DataMoments, SpikeSlabMax
+from multicause.posteriors import GibbsPosterior, TruncatedPosterior
 from multicause.selection import GPSelect
 
-_SHARED = (
-    "n_candidates max_active singletons annealing monotone max_iter tol n_init warm_start random_state n_jobs "
-    "chunk_size trace verbose"
-)
 _REQUIRED = ("init_params", "log_joint", "accumulate", "m_step")
 
 
@@ -22,19 +24,21 @@ def _model_has(method: str):
     return lambda self: callable(getattr(self.model, method, None))
 
 
-class TruncatedEM(ComponentEstimator):
-    """Trains any model with binary causes, from its log joint and its M-step.
+@documented
+@dataclass(eq=False, repr=False)
+class TruncatedEM(SelectingEstimator):
+    """Trains any model with binary latents, from its log joint and its M-step.
 
-        q_n(s) = p(s, y_n) / sum_{s' in K_n} p(s', y_n)  for the states K_n of the selected causes         [GPS eq. 3.2]
+        q_n(s) = p(s, y_n) / sum_{s' in K_n} p(s', y_n)  for the states K_n of the selected latents        [GPS eq. 3.2]
 
     The model is an object with
 
-    - `n_components`: the number of causes H,
+    - `n_components`: the number of latents H,
     - `init_params(moments, rng)`: first parameters, a NamedTuple; `moments` has the data's `mean` and `variance`,
     - `log_joint(params, Y, states)`: log p(s, y), (N, K), for states (K, H) or (N, K, H),
-    - `accumulate(params, Y, states, weights, beta)`: sums over the data, a NamedTuple of arrays and numbers, in which a
+    - `accumulate(params, Y, states, weights)`: sums over the data, a NamedTuple of arrays and numbers, in which a
       data point's state counts by its weight, (N, K),
-    - `m_step(params, statistics, step, rng)`: new parameters from these sums,
+    - `m_step(params, statistics)`: new parameters from these sums,
 
     and, where it can, `selection_scores(params, Y)` (N, H), `superpose(params, states)` and `sample(params, n, rng)`.
     `multicause.testing.check_model` checks a model against its own definition.
@@ -43,54 +47,14 @@ class TruncatedEM(ComponentEstimator):
     ----------
     model : GenerativeModel
         The model.
-    n_candidates : int, "auto" or None, default="auto"
-        Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.
-    max_active : int or "auto", default="auto"
-        Most causes gamma that are active at once. "auto" allows five, or all of them when H is at most ten.
-    selection : {"auto", "hand-derived"} or GPSelect, default="auto"
-        Who chooses the candidates: the model's `selection_scores`, or a function that is learned along. "auto" asks the
-        model where it has them, and learns where it does not.
-    singletons : bool, default=True
-        Also consider every cause on its own, candidate or not.
-    annealing : Annealing or None, default=None
-        Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`.
-    monotone : bool, default=False
-        Keep a training point's last candidates where they explain it better, so that the free energy never falls.
-    max_iter : int, default=200
-        Most EM iterations; exactly as many for an annealed fit.
-    tol : float, default=1e-3
-        Stop when the free energy per data point gains less, twice in a row. 0 runs all iterations.
-    n_init : int, default=1
-        Fits from different first parameters, of which the one with the largest free energy is kept.
-    warm_start : bool, default=False
-        Start from the parameters of the last fit.
-    random_state : int, RandomState instance or None, default=None
-        Seed of initialisation, annealing noise and random candidates.
-    n_jobs : int or None, default=None
-        Threads; None uses all cores. Results do not depend on it.
-    chunk_size : int or None, default=None
-        Rows processed at once, rounded up to a multiple of 256; None picks a few megabytes' worth.
-    trace : str, path-like or None, default=None
-        File that gets one line of JSON per iteration.
-    verbose : int, default=0
-        1 shows a progress bar on a terminal.
+    selection : {"auto", "model-based"} or GPSelect, default="auto"
+        What chooses the candidates: the model's `selection_scores`, or a function that is learned jointly. "auto" asks
+        the model where it has them, and learns where it does not.
 
     Attributes
     ----------
     params_ : NamedTuple
         The model's parameters.
-    free_energy_ : ndarray of shape (n_iter_ + 1,)
-        Mean truncated log-likelihood at each E-step; the last value belongs to the learned parameters.
-    n_iter_ : int
-        Number of EM iterations done.
-    stop_ : Stop
-        Why the fit ended.
-    affinity_ : Affinity
-        The selection function that was learned, where it was.
-    n_features_in_ : int
-        Number of features seen in `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, where X had string column names.
 
     References
     ----------
@@ -109,55 +73,29 @@ class TruncatedEM(ComponentEstimator):
     (300, 8)
     """
 
-    _parameter_constraints: dict = {
-        **{name: ComponentEstimator._parameter_constraints[name] for name in _SHARED.split()},
+    model: Any = None
+    _: KW_ONLY
+    selection: Any = "auto"
+    max_active: Any = "auto"
+    singletons: Any = True
+    annealing: Any = None
+    monotone: Any = False
+
+    _parameter_constraints = {
+        **SelectingEstimator._parameter_constraints,
         "model": "no_validation",
-        "selection": [StrOptions({"auto", "hand-derived"}), GPSelect],
+        "selection": [StrOptions({"auto", "model-based"}), GPSelect],
+        "max_active": [COUNT, StrOptions({"auto"})],
+        "singletons": ["boolean"],
+        "annealing": [Annealing, None],
+        "monotone": ["boolean"],
     }
-    data_classification = False  # it would need to know how many causes the model expects
 
-    def __init__(
-        self,
-        model=None,
-        *,
-        n_candidates="auto",
-        max_active="auto",
-        selection="auto",
-        singletons=True,
-        annealing=None,
-        monotone=False,
-        max_iter=200,
-        tol=1e-3,
-        n_init=1,
-        warm_start=False,
-        random_state=None,
-        n_jobs=None,
-        chunk_size=None,
-        trace=None,
-        verbose=0,
-    ):
-        self.model = model
-        self.n_candidates = n_candidates
-        self.max_active = max_active
-        self.selection = selection
-        self.singletons = singletons
-        self.annealing = annealing
-        self.monotone = monotone
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_init = n_init
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.chunk_size = chunk_size
-        self.trace = trace
-        self.verbose = verbose
+    inverse_transform = available_if(_model_has("superpose"))(EMEstimator.inverse_transform)
+    reconstruct = available_if(_model_has("superpose"))(EMEstimator.reconstruct)
+    sample = available_if(_model_has("sample"))(EMEstimator.sample)
 
-    inverse_transform = available_if(_model_has("superpose"))(ComponentEstimator.inverse_transform)
-    reconstruct = available_if(_model_has("superpose"))(ComponentEstimator.reconstruct)
-    sample = available_if(_model_has("sample"))(ComponentEstimator.sample)
-
-    def _count_causes(self, n_features: int) -> int:
+    def _count_components(self, n_features: int) -> int:
         self._check_model(n_features)
         return int(self.model.n_components)
 
@@ -168,13 +106,24 @@ class TruncatedEM(ComponentEstimator):
         missing = [method for method in _REQUIRED if not callable(getattr(self.model, method, None))]
         if not isinstance(getattr(self.model, "n_components", None), Integral):
             missing.insert(0, "n_components (an int)")
-        if self.selection == "hand-derived" and not _model_has("selection_scores")(self):
+        if self.selection == "model-based" and not _model_has("selection_scores")(self):
             missing.append("selection_scores, without which selection must be a GPSelect")
         if missing:
             raise TypeError(f"TruncatedEM cannot train the model {name}: it lacks {', '.join(missing)}.")
         wanted = getattr(self.model, "n_features", n_features)
         if wanted != n_features:
             raise ValueError(f"The model {name} is for data of {wanted} columns, but X has {n_features}.")
+
+    def _check_annealing(self) -> None:
+        """What the model has no place for is refused."""
+        if self.annealing is None:
+            return
+        if self.annealing.parameter_noise > 0.0 and not _model_has("perturb")(self):
+            raise ValueError(
+                f"The model {type(self.model).__name__} takes no parameter_noise: it lacks perturb(params, scale, rng)."
+            )
+        if self.annealing.classification is not None:
+            raise ValueError("TruncatedEM does not classify data: leave out the classification of its Annealing.")
 
     def _learned_selection(self) -> GPSelect | None:
         if self.selection == "auto":
@@ -187,19 +136,30 @@ class TruncatedEM(ComponentEstimator):
             raise AttributeError("TruncatedEM is not fitted yet.")
         return int(self.model.n_components)
 
-    def _model(self, n_components, n_features, moments=None):
+    @property
+    def _params_type(self) -> Any:
+        return type(self.params_)
+
+    def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
+        self._check_annealing()
+        posterior, schedule = self._posterior(n_components), Plan(self.max_iter, self.annealing)
+        return Fit(self.model, posterior, schedule, self._start, self.tol)
+
+    def _posterior(self, n_components: int) -> TruncatedPosterior | GibbsPosterior:
+        truncation = Truncation.resolve(
+            type(self).__name__, n_components, self.n_candidates, self.max_active, bool(self.singletons)
+        )
+        if isinstance(self.model, SpikeSlabMax):  # no sum over states integrates its coefficients out
+            return GibbsPosterior(truncation.n_candidates, selection=self._learned_selection())
+        return truncation.posterior(bool(self.monotone), self._learned_selection())
+
+    def _fitted_model(self) -> Any:
         return self.model
 
-    def _fitted_model(self):
-        return self.model
-
-    def _initial(self, em: EM, rng: np.random.Generator) -> Any:
+    def _start(self, em: EM, rng: np.random.Generator) -> Any:
         return em.model.init_params(em.moments, rng)
 
-    def _warm(self, em: EM) -> Any:
-        return self.params_
-
-    def _attributes(self, params: Any, dtype) -> dict:
+    def _attributes(self, params: Any, dtype) -> dict[str, Any]:
         return {"params_": params}
 
     def _params(self) -> Any:

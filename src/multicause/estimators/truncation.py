@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from multicause.backends.numba_cpu.subset_tree import count_subsets
+from multicause.models.subsets import count_subsets
 from multicause.posteriors import TruncatedPosterior
-from multicause.selection import GPSelect
+from multicause.selection.base import Selection
 
 MOST_STATES = 2**20  # per data point: beyond this neither memory nor patience suffices
 AUTO_CANDIDATES = 10
-PURSUED_CANDIDATES = 6  # that were chosen beside each other serve better than ten judged by themselves
+GREEDY_CANDIDATES = 6  # that were chosen beside each other serve better than ten judged by themselves
 AUTO_ACTIVE = 5
 
 
@@ -19,24 +19,24 @@ class Truncation:
     n_candidates: int
     max_active: int
     singletons: bool
-    pursuit: bool = False  # candidates are chosen beside each other
+    greedy: bool = False  # candidates are chosen beside each other
 
     @classmethod
     def resolve(
-        cls, who: str, n_components: int, n_candidates, max_active, singletons: bool, pursuit: bool = False
+        cls, name: str, n_components: int, n_candidates, max_active, singletons: bool, greedy: bool = False
     ) -> "Truncation":
         """Fill in the defaults and refuse what cannot be: n_candidates=None makes every cause a candidate."""
         if n_candidates is None:
             n_candidates = n_components
             max_active = n_components if max_active == "auto" else max_active
         if n_candidates == "auto":
-            enough = PURSUED_CANDIDATES if pursuit and n_components > AUTO_CANDIDATES else AUTO_CANDIDATES
+            enough = GREEDY_CANDIDATES if greedy and n_components > AUTO_CANDIDATES else AUTO_CANDIDATES
             n_candidates = min(enough, n_components)
             if max_active != "auto":
                 n_candidates = min(max(n_candidates, max_active), n_components)
         if n_candidates > n_components:
             raise ValueError(
-                f"The 'n_candidates' parameter of {who} must be at most n_components={n_components}. "
+                f"The 'n_candidates' parameter of {name} must be at most n_components={n_components}. "
                 f"Got {n_candidates} instead. Use n_candidates=None to make every cause a candidate."
             )
         if max_active == "auto":
@@ -45,18 +45,18 @@ class Truncation:
             )
         if max_active > n_candidates:
             raise ValueError(
-                f"The 'max_active' parameter of {who} must be at most n_candidates={n_candidates}. "
+                f"The 'max_active' parameter of {name} must be at most n_candidates={n_candidates}. "
                 f"Got {max_active} instead."
             )
         n_states = count_subsets(n_candidates, max_active)
         if n_states > MOST_STATES:
             raise ValueError(
-                f"n_candidates={n_candidates} and max_active={max_active} of {who} mean {n_states:,} states per data "
-                f"point; at most {MOST_STATES:,} can be walked. Lower n_candidates or max_active."
+                f"n_candidates={n_candidates} and max_active={max_active} of {name} mean {n_states:,} states per data "
+                f"point; at most {MOST_STATES:,} can be enumerated. Lower n_candidates or max_active."
             )
-        return cls(n_candidates, max_active, singletons, pursuit)
+        return cls(n_candidates, max_active, singletons, greedy)
 
-    def posterior(self, monotone: bool, selection: GPSelect | None = None) -> TruncatedPosterior:
+    def posterior(self, monotone: bool, selection: Selection | None = None) -> TruncatedPosterior:
         return TruncatedPosterior(
-            self.n_candidates, self.max_active, self.singletons, monotone, selection=selection, pursuit=self.pursuit
+            self.n_candidates, self.max_active, self.singletons, monotone, selection=selection, greedy=self.greedy
         )

@@ -5,6 +5,8 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import check_array
 
+from multicause.models.gaussian_mixture import CovarianceType
+
 
 def check_components(components, shape: tuple[int, int], name: str) -> np.ndarray:
     components = check_array(components, dtype=np.float64, input_name=name)
@@ -26,19 +28,19 @@ def check_activation(activation, n_components: int, name: str) -> np.ndarray:
     return np.full(n_components, activation) if activation.ndim == 0 else activation.copy()
 
 
-def check_noise_variance(noise_variance, name: str) -> float:
-    if not (isinstance(noise_variance, Real) and 0.0 < float(noise_variance) < float("inf")):
-        raise ValueError(f"'{name}' must be one positive number. Got {noise_variance!r} instead.")
-    return float(noise_variance)
+def check_background(background, name: str) -> float:
+    if not (isinstance(background, Real) and 0.0 <= float(background) < float("inf")):
+        raise ValueError(f"'{name}' must be one number that is not negative. Got {background!r} instead.")
+    return float(background)
 
 
-def refuse_negative(values: np.ndarray, name: str, who: str, way_out: str) -> None:
+def refuse_negative(values: np.ndarray, name: str, estimator: str, way_out: str) -> None:
     """Raise where a non-negative model gets a negative number; the first words are scikit-learn's."""
     lowest = values.min()
     if lowest < 0.0:
         row, column = np.unravel_index(np.argmin(values), values.shape)
         raise ValueError(
-            f"Negative values in data passed to {who}: {name} holds {lowest:.3g} at row {row}, column {column}. "
+            f"Negative values in data passed to {estimator}: {name} holds {lowest:.3g} at row {row}, column {column}. "
             f"{way_out}"
         )
 
@@ -74,12 +76,39 @@ def check_covariance(covariance, size: int, kind: str, name: str):
     return full
 
 
-def given_slab(estimator, n_components: int, kind: str) -> dict:
-    """The slab's initial values that the user gave, checked."""
-    given: dict = {}
-    if estimator.slab_mean_init is not None:
-        given["slab_mean"] = check_slab_mean(estimator.slab_mean_init, n_components, "slab_mean_init")
-    if estimator.slab_covariance_init is not None:
-        covariance = estimator.slab_covariance_init
-        given["slab_covariance"] = check_covariance(covariance, n_components, kind, "slab_covariance_init")
-    return given
+def check_weights(weights, n_components: int, name: str) -> np.ndarray:
+    weights = check_array(weights, dtype=np.float64, ensure_2d=False, copy=True, input_name=name)
+    if weights.shape != (n_components,):
+        raise ValueError(f"'{name}' must have one entry per component ({n_components}). Got {weights.shape} instead.")
+    if not (weights > 0.0).all() or abs(weights.sum() - 1.0) > 1e-6:
+        raise ValueError(f"'{name}' must be positive and sum to 1. Got {weights}, whose sum is {weights.sum():.6g}.")
+    return weights
+
+
+def check_means(means, shape: tuple[int, int], name: str) -> np.ndarray:
+    means = check_array(means, dtype=np.float64, copy=True, input_name=name)
+    if means.shape != shape:
+        raise ValueError(f"'{name}' must have shape (n_components, n_features) = {shape}. Got {means.shape} instead.")
+    return means
+
+
+def check_covariances(covariances, shape: tuple[int, int], kind: CovarianceType, name: str) -> np.ndarray:
+    """Covariances or their inverses, in the shape that their kind asks for, and positive definite."""
+    n_components, n_features = shape
+    covariances = check_array(covariances, dtype=np.float64, ensure_2d=False, allow_nd=True, copy=True, input_name=name)
+    wanted = {"full": (n_components, n_features, n_features), "diag": shape, "spherical": (n_components,)}[kind]
+    if covariances.shape != wanted:
+        raise ValueError(f"'{name}' must have shape {wanted} where covariance_type={kind!r}. Got {covariances.shape}.")
+    if kind != "full":
+        if not (covariances > 0.0).all():
+            raise ValueError(f"'{name}' must be positive. Got {covariances.min():.6g}.")
+        return covariances
+    for c, covariance in enumerate(covariances):
+        if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] <= 0.0:
+            raise ValueError(f"'{name}' must be symmetric and positive definite, which that of component {c} is not.")
+    return covariances
+
+
+def invert(covariances: np.ndarray, kind: CovarianceType) -> np.ndarray:
+    """Precisions from covariances, and back."""
+    return np.linalg.inv(covariances) if kind == "full" else 1.0 / covariances

@@ -1,0 +1,325 @@
+"""What all estimators share: validation, callbacks, and the questions one asks of a fitted model, chunk by chunk."""
+
+import os
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from multicause._compat import (
+    CallbackSupportMixin,
+    Interval,
+    IterationCallbacks,
+    check_sample_weight,
+    fit_with_callbacks,
+)
+from multicause.execution import Chunk, InProcess, split
+from multicause.execution.in_process import effective_threads
+from multicause.learning import Outcome, Stop
+from multicause.learning.records import Consumer, ProgressBar, Record, Trace
+
+LARGEST = 1e100  # beyond this, sums of squares overflow
+Path = str | os.PathLike[str] | None
+COUNT = Interval(Integral, 1, None, closed="left")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+
+
+class Answers(Protocol):
+    """A fitted model, ready to be asked of chunks of data."""
+
+    def codes(self, chunk: Chunk) -> np.ndarray: ...
+
+    def reconstructions(self, chunk: Chunk) -> np.ndarray: ...
+
+    def free_energies(self, chunk: Chunk) -> np.ndarray: ...
+
+
+class FittedModel(NamedTuple):
+    """A model of `multicause.models`, and the parameters that were learned."""
+
+    model: Any
+    params: Any
+
+
+class Readers(NamedTuple):
+    """Those who read a fit's records."""
+
+    consumers: list[Consumer]
+    wants_stop: Callable[[Record], bool]
+
+
+class Learned:
+    """What fits set, besides the model's own parameters: no fields, since constructors do not take them."""
+
+    components_: np.ndarray
+    free_energy_: np.ndarray
+    n_iter_: int
+    stop_: Stop
+    selection_function_: Any
+
+
+@dataclass(eq=False, repr=False)
+class MulticauseEstimator(
+    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator, Learned, ABC
+):
+    """Base of all estimators. Subclasses are dataclasses: their fields are the constructor's arguments."""
+
+    _: KW_ONLY
+    max_iter: Any = 200
+    n_init: Any = 1
+    random_state: Any = None
+    n_jobs: Any = None
+    verbose: Any = 0
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "max_iter": [COUNT],
+        "n_init": [COUNT],
+        "random_state": ["random_state"],
+        "n_jobs": [COUNT, Interval(Integral, None, -1, closed="right"), None],
+        "verbose": ["verbose"],
+    }
+
+    @fit_with_callbacks
+    def fit(self, X, y=None, sample_weight=None, *, trace=None):
+        """Learn the model of the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data, one row per data point.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the data points; a weight of two is a row given twice.
+        trace : str, path-like or None, default=None
+            File that gets one line of JSON per iteration.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
+        if trace is not None and not isinstance(trace, (str, os.PathLike)):  # open() would take a number for a file
+            raise TypeError(f"The 'trace' of a fit must be the path of a file or None. Got {trace!r} instead.")
+        X = self._validate(X, reset=True)
+        stop = self._learn(X, self._check_weights(X, sample_weight), trace)
+        if stop is Stop.INTERRUPTED:
+            raise KeyboardInterrupt
+        if stop in (Stop.ITERATIONS_RAN_OUT, Stop.NOT_AT_REST):
+            warnings.warn(f"{type(self).__name__}: {stop.value}.", ConvergenceWarning, stacklevel=2)
+        return self
+
+    def transform(self, X):
+        """What the model says of the latents of each data point.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        codes : ndarray of shape (n_samples, n_components)
+            Posterior means of the latents; of their coefficients, where they have some.
+        """
+        return self._ask(X, lambda model, chunk: model.codes(chunk))
+
+    def reconstruct(self, X):
+        """The data as the model sees them, without noise.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        X_hat : ndarray of shape (n_samples, n_features)
+            Posterior means of the noiseless data.
+        """
+        return self._ask(X, lambda model, chunk: model.reconstructions(chunk))
+
+    def score_samples(self, X):
+        """Log-likelihood of each data point: a lower bound F_n of log p(y_n) where posteriors are truncated.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        free_energies : ndarray of shape (n_samples,)
+            In nats.
+        """
+        return self._ask(X, lambda model, chunk: model.free_energies(chunk), keeps_dtype=False)
+
+    def score(self, X, y=None):
+        """Mean log-likelihood per data point.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        score : float
+            The mean of `score_samples`.
+        """
+        return float(self.score_samples(X).mean())
+
+    def inverse_transform(self, S):
+        """The data that given latents produce, without noise.
+
+        Parameters
+        ----------
+        S : array-like of shape (n_samples, n_components)
+            Latents, as `transform` gives them.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data.
+        """
+        check_is_fitted(self)
+        S = self._check_latents(S)
+        return self._superpose(S.astype(np.float64)).astype(S.dtype, copy=False)
+
+    def sample(self, n_samples=1, random_state=None):
+        """Draw data from the learned model.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many data points.
+        random_state : int, RandomState instance or None, default=None
+            Seed of the draw.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            The data points.
+        S : ndarray of shape (n_samples, n_components)
+            The latents that caused them.
+        """
+        check_is_fitted(self)
+        if not isinstance(n_samples, Integral) or n_samples < 1:
+            raise ValueError(f"n_samples must be an int in the range [1, inf). Got {n_samples!r} instead.")
+        return self._sample(int(n_samples), np.random.default_rng(seed_of(random_state)))
+
+    @abstractmethod
+    def _learn(self, X: np.ndarray, weights: np.ndarray | None, trace: Path) -> Stop:
+        """Fit, and keep what was learned, also where the fit was interrupted."""
+
+    @abstractmethod
+    def _prepared(self) -> Answers:
+        """The fitted model."""
+
+    @abstractmethod
+    def _superpose(self, S: np.ndarray) -> np.ndarray:
+        """The data that latents produce."""
+
+    @abstractmethod
+    def _sample(self, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """Data points and their latents."""
+
+    @abstractmethod
+    def _attributes(self, params: Any, dtype) -> dict[str, Any]:
+        """What is kept of learned parameters, by the names of attributes."""
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    @property
+    def _allows_missing(self) -> bool:
+        """Whether an entry of X may be NaN."""
+        return False
+
+    @property
+    def _chunk_size(self) -> int | None:
+        """Rows processed at once, where the model wants other than a few megabytes' worth."""
+        return None
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self._allows_missing
+        return tags
+
+    def _validate(self, X, reset: bool) -> np.ndarray:
+        finite = "allow-nan" if self._allows_missing else True
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
+        refuse_extreme(X)
+        return X
+
+    def _validate_fitted(self, X) -> np.ndarray:
+        check_is_fitted(self)
+        return self._validate(X, reset=False)
+
+    def _check_weights(self, X: np.ndarray, sample_weight) -> np.ndarray | None:
+        if sample_weight is None:
+            return None
+        return check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+    def _check_latents(self, S, name: str = "S") -> np.ndarray:
+        S = check_array(S, dtype=[np.float64, np.float32], input_name=name, ensure_min_features=0)
+        if S.shape[1] != self._n_features_out:
+            raise ValueError(
+                f"{name} must have one column per component: {self._n_features_out} of them. Got {S.shape[1]} instead."
+            )
+        return S
+
+    def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
+        """The answers to `question` for all rows of X, in X's precision where that is wanted."""
+        X = self._validate_fitted(X)
+        model = self._prepared()
+        chunks = split(X, self._n_features_out, self._chunk_size)
+        with InProcess(effective_threads(self.n_jobs)) as executor:
+            answers = list(executor.map(lambda chunk: question(model, chunk), chunks))
+        return np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
+
+    @contextmanager
+    def _readers(self, X: np.ndarray, n_steps: int, n_init: int, trace: Path) -> Iterator[Readers]:
+        """Trace, progress bar and callbacks, closed in the end."""
+        with ExitStack() as stack:
+            consumers: list = [] if trace is None else [stack.enter_context(closing(Trace(trace)))]
+            if self.verbose:
+                bar = ProgressBar(n_steps, n_init, type(self).__name__)
+                consumers.append(stack.enter_context(closing(bar)))
+            attributes = lambda params: self._attributes(params, X.dtype)  # noqa: E731
+            callbacks = IterationCallbacks(self, X, n_init * (n_steps + 1), attributes)
+            stack.enter_context(closing(callbacks))
+            yield Readers(consumers, callbacks)
+
+    def _keep(self, outcome: Outcome, dtype) -> None:
+        for name, value in self._attributes(outcome.params, dtype).items():
+            setattr(self, name, np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value)
+        self.free_energy_, self.n_iter_, self.stop_ = outcome.free_energy, outcome.n_iter, outcome.stop
+
+
+def refuse_extreme(X: np.ndarray) -> None:
+    """Data whose squares overflow, or vanish, cannot be learned from."""
+    largest = max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+    if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
+        raise ValueError(
+            f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "
+            "numbers. Rescale the data, for instance with StandardScaler."
+        )
+
+
+def seed_of(random_state) -> int:
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,210 @@
+"""Estimators whose model has a dictionary of components: parameters in, parameters out."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.utils import check_array
+
+from multicause._compat import StrOptions
+from multicause.estimators.base import COUNT
+from multicause.estimators.em_estimator import Fit, SelectingEstimator
+from multicause.estimators.parameter_checks import (
+    check_activation,
+    check_background,
+    check_components,
+    check_covariance,
+    check_slab_mean,
+)
+from multicause.estimators.truncation import Truncation
+from multicause.learning import EM, Annealing, Outcome, Plan, Stop
+from multicause.models import BernoulliPrior, DataMoments, DictionaryParams, GaussianNoise
+from multicause.posteriors.base import Posterior
+from multicause.selection.gp_select import GPSelect
+
+_RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: a noiseless fit would otherwise divide by zero
+
+
+@dataclass(eq=False, repr=False)
+class DictionaryEstimator(SelectingEstimator):
+    """Base of the estimators with a dictionary, which differ in the model they build."""
+
+    n_components: Any = None
+    _: KW_ONLY
+    activation_type: Any = "individual"
+    fixed: Any = ()
+    init: Any = None
+    annealing: Any = None
+
+    _parameter_names: ClassVar[tuple[str, ...]] = DictionaryParams._fields  # what `fixed` and `init` may name
+    _defaults: ClassVar[dict[str, float]] = {}  # of parameters that `from_parameters` need not be given
+    _parameter_constraints = {
+        **SelectingEstimator._parameter_constraints,
+        "n_components": [COUNT, None],
+        "activation_type": [StrOptions({"individual", "shared"})],
+        "fixed": ["array-like"],
+        "init": [dict, None],
+        "annealing": [Annealing, None],
+    }
+
+    @classmethod
+    def from_parameters(cls, *, components, activation, **settings):
+        """A fitted estimator without data.
+
+        Parameters
+        ----------
+        components : array-like of shape (n_components, n_features)
+            The components.
+        activation : float or array-like of shape (n_components,)
+            The activation probabilities.
+        **settings : dict
+            The model's other parameters (such as noise_variance), and constructor arguments of the estimator.
+
+        Returns
+        -------
+        estimator : object
+            The fitted estimator.
+        """
+        components = check_array(components, dtype=[np.float64, np.float32], input_name="components")
+        given = {name: settings.pop(name) for name in cls._parameter_names if name in settings}
+        estimator = cls(n_components=len(components), **settings)
+        estimator._validate_params()
+        estimator._posterior(len(components))
+        wanted = estimator._params_type._fields
+        values = {**cls._defaults, "components": components, "activation": activation, **given}
+        for name in (*wanted, *given):
+            if name not in wanted or name not in values:
+                verb = "needs" if name in wanted else "has no"
+                raise TypeError(f"{cls.__name__}.from_parameters {verb} {name!r} with these settings.")
+        shape = components.shape
+        params = estimator._params_type(**{n: estimator._checked(n, values[n], shape, n) for n in wanted})
+        estimator.n_features_in_ = shape[1]
+        estimator._keep(Outcome(params, np.array([]), 0, Stop.PARAMETERS_GIVEN), components.dtype)
+        return estimator
+
+    @abstractmethod
+    def _truncation(self, n_components: int) -> Truncation:
+        """H' and gamma, made definite."""
+
+    @abstractmethod
+    def _build(self, n_components: int, n_features: int, noise_floor: float, truncated_at: int | None) -> Any:
+        """The model, with a smallest noise variance, and gamma where data are classified."""
+
+    def _count_components(self, n_features: int) -> int:
+        return n_features if self.n_components is None else int(self.n_components)
+
+    def _prior_settings(self, truncated_at: int | None) -> dict[str, Any]:
+        return {"shared": self.activation_type == "shared", "truncated_at": truncated_at}
+
+    def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
+        warm = self.warm_start and hasattr(self, "stop_")
+        self._check_names(warm)
+        second_moment = float((moments.variance + moments.mean**2).mean())
+        floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean()) + 1e-12 * second_moment
+        schedule = self._schedule()
+        truncated_at = self._truncation(n_components).max_active if schedule.classification else None
+        model = self._build(n_components, len(moments.mean), floor if floor > 0.0 else 1e-12, truncated_at)
+        return Fit(model, self._posterior(n_components), schedule, self._start, self.tol)
+
+    def _schedule(self) -> Plan:
+        return Plan(self.max_iter, self.annealing)
+
+    def _posterior(self, n_components: int) -> Posterior:
+        return self._truncation(n_components).posterior(False, self._learned_selection())
+
+    def _fitted_model(self) -> Any:
+        n_components, n_features = self.components_.shape
+        return self._build(n_components, n_features, 1e-12, None)
+
+    @property
+    def _params_type(self) -> Any:
+        return DictionaryParams
+
+    def _start(self, em: EM, rng: np.random.Generator) -> Any:
+        drawn = em.model.init_params(em.moments, rng)
+        return drawn._replace(**self._given(drawn.components.shape))
+
+    def _warm(self, em: EM) -> Any:
+        """The last fit's parameters; those held fixed take their given values."""
+        given = self._given((em.model.n_components, em.model.n_features))
+        return super()._warm(em)._replace(**{name: given[name] for name in self.fixed if name in given})
+
+    def _given(self, shape: tuple[int, int]) -> dict[str, Any]:
+        """The initial values that the user gave, checked."""
+        values: Mapping[str, Any] = self.init or {}
+        return {name: self._checked(name, value, shape, f"init[{name!r}]") for name, value in values.items()}
+
+    def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> Any:
+        """A parameter that a user gives: checked, and made into an array."""
+        match name:
+            case "components":
+                return self._check_components(value, shape, label)
+            case "activation":
+                return check_activation(value, shape[0], label)
+            case "slab_mean":
+                return check_slab_mean(value, shape[0], label)
+            case "slab_covariance":
+                return check_covariance(value, shape[0], self._slab_shape, label)
+            case "background":
+                return check_background(value, label)
+        return check_covariance(value, shape[1], self._noise.shape, label)
+
+    def _check_components(self, components, shape: tuple[int, int], name: str) -> np.ndarray:
+        return check_components(components, shape, name)
+
+    @property
+    def _noise(self) -> Any:
+        """The noise about the data."""
+        return GaussianNoise()
+
+    @property
+    def _slab_shape(self) -> str:
+        return "diagonal"
+
+    def _check_names(self, warm: bool) -> None:
+        """`fixed` and `init` name parameters; those held fixed have a value to be held at."""
+        known, given = self._params_type._fields, self.init or {}
+        for argument, names in (("fixed", self.fixed), ("init", given)):
+            for name in names:
+                if name not in known:
+                    raise ValueError(
+                        f"The {argument!r} parameter of {type(self).__name__} must hold names among {known}. "
+                        f"Got {name!r} instead."
+                    )
+        for name in self.fixed:
+            if not warm and name not in given:
+                raise ValueError(
+                    f"{type(self).__name__}(fixed={tuple(self.fixed)!r}) holds {name!r} at its initial value: "
+                    f"give init={{{name!r}: ...}} too."
+                )
+
+
+@dataclass(eq=False, repr=False)
+class TruncatedDictionaryEstimator(DictionaryEstimator):
+    """Base of those whose posterior is a sum over the states of the candidates."""
+
+    _: KW_ONLY
+    max_active: Any = "auto"
+    singletons: Any = True
+    monotone: Any = False
+
+    _parameter_constraints = {
+        **DictionaryEstimator._parameter_constraints,
+        "selection": [StrOptions({"model-based"}), GPSelect],
+        "max_active": [COUNT, StrOptions({"auto"})],
+        "singletons": ["boolean"],
+        "monotone": ["boolean"],
+    }
+
+    def _truncation(self, n_components: int) -> Truncation:
+        return Truncation.resolve(
+            type(self).__name__, n_components, self.n_candidates, self.max_active, bool(self.singletons)
+        )
+
+    def _posterior(self, n_components: int) -> Posterior:
+        return self._truncation(n_components).posterior(bool(self.monotone), self._learned_selection())
+
+    def _prior(self, truncated_at: int | None) -> BernoulliPrior:
+        return BernoulliPrior(**self._prior_settings(truncated_at))

@@ -1,0 +1,131 @@
+"""What several estimators have in common, described once: arguments and attributes are put into their docstrings."""
+
+import inspect
+import re
+from typing import Any, TypeVar
+
+Estimator = TypeVar("Estimator", bound=Any)
+
+ARGUMENTS = {
+    "n_components": """int or None, default=None
+        Number of latents H; None takes the number of features.""",
+    "n_candidates": """int, "auto" or None, default="auto"
+        Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.""",
+    "max_active": """int or "auto", default="auto"
+        Most latents gamma that are active at once. "auto" allows five, or all of them when H is at most ten.""",
+    "selection": """{"model-based"} or GPSelect, default="model-based"
+        What chooses the candidates: the model's own selection function, or one that is learned jointly.""",
+    "singletons": """bool, default=True
+        Also consider every latent on its own, candidate or not.""",
+    "activation_type": """{"individual", "shared"}, default="individual"
+        One activation probability per latent, or one for all.""",
+    "fixed": """tuple of parameter names, default=()
+        Parameters held at their initial values, which `init` must then give: {parameters}.""",
+    "init": """dict or None, default=None
+        Initial values of parameters by their names, {parameters}; what is not given follows from the data's mean and
+        variance.""",
+    "annealing": """Annealing or None, default=None
+        Schedule of temperatures, parameter noise and data classification over the `max_iter` iterations; an annealed
+        fit ignores `tol`.""",
+    "monotone": """bool, default=False
+        Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
+        that the free energy never falls. New data have no last candidates: `score` can then be below the last free
+        energy, also on the training data.""",
+    "max_iter": """int, default={default}
+        Most EM iterations; exactly as many for an annealed fit.""",
+    "tol": """float, default={default}
+        Stop when the free energy per data point gains less, twice in a row. 0 runs all iterations.""",
+    "n_init": """int, default=1
+        Fits from different starts, of which the one with the largest free energy is kept.""",
+    "warm_start": """bool, default=False
+        Start from the parameters of the last fit.""",
+    "random_state": """int, RandomState instance or None, default=None
+        Seed of everything that is drawn at random.""",
+    "n_jobs": """int or None, default=None
+        Threads; None uses all cores. Results do not depend on it.""",
+    "verbose": """int, default=0
+        1 shows a progress bar on a terminal.""",
+}
+ATTRIBUTES = {
+    "components_": """ndarray of shape (n_components, n_features)
+        The components W, one dictionary element per latent.""",
+    "activation_": """ndarray of shape (n_components,)
+        The activation probabilities pi.""",
+    "noise_variance_": """float
+        The noise variance sigma^2.""",
+    "slab_mean_": """ndarray of shape (n_components,)
+        The means mu of the coefficients.""",
+    "slab_covariance_": """ndarray of shape (n_components,)
+        The variances psi of the coefficients.""",
+    "free_energy_": """ndarray of shape (n_iter_ + 1,)
+        Mean truncated log-likelihood (the ELBO) at each E-step; the last value belongs to the learned parameters.""",
+    "n_iter_": """int
+        Number of iterations done.""",
+    "stop_": """Stop
+        Why the fit ended.""",
+    "selection_function_": """SelectionFunction
+        The selection function that was learned, where `selection` is a GPSelect.""",
+    "n_features_in_": """int
+        Number of features seen in `fit`.""",
+    "feature_names_in_": """ndarray of shape (n_features_in_,)
+        Names of the features, where X had string column names.""",
+}
+_OF_THE_RUN = ("max_iter", "tol", "n_init", "warm_start", "random_state", "n_jobs", "verbose")  # come last
+_ALWAYS = ("free_energy_", "n_iter_", "stop_", "selection_function_", "n_features_in_", "feature_names_in_")
+
+
+def documented(cls: Estimator) -> Estimator:
+    """Complete the class's docstring: its own words on arguments and attributes stay, the rest is inserted.
+
+    A bare name in its list of attributes stands for the description that is shared.
+    """
+    doc = inspect.cleandoc(cls.__doc__ or "")
+    signature = inspect.signature(cls)
+    ordered = sorted(signature.parameters.values(), key=lambda p: (p.kind, p.name in _OF_THE_RUN))
+    arguments = {p.name: p.replace(annotation=inspect.Parameter.empty) for p in ordered}
+    cls.__signature__ = signature.replace(
+        parameters=list(arguments.values()), return_annotation=inspect.Signature.empty
+    )
+    names = ", ".join(f'"{name}"' for name in getattr(cls, "_parameter_names", ()))
+    shared = {
+        name: text.replace("{parameters}", names).replace("{default}", f"{arguments[name].default}")
+        for name, text in ARGUMENTS.items()
+        if name in arguments
+    }
+    doc = _complete(doc, "Parameters", {name: shared.get(name) for name in arguments}, cls)
+    own = _entries(_section(doc, "Attributes"))
+    always = [
+        name for name in _ALWAYS if name not in own and (name != "selection_function_" or "selection" in arguments)
+    ]
+    cls.__doc__ = _complete(doc, "Attributes", {name: ATTRIBUTES.get(name) for name in [*own, *always]}, cls)
+    return cls
+
+
+def _section(doc: str, title: str) -> str:
+    found = re.search(rf"^{title}\n-+\n(.*?)(?=^\w[^\n]*\n---|\Z)", doc, re.DOTALL | re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def _entries(section: str) -> dict[str, str]:
+    """The entries of a section by their names; the text is empty for a bare name."""
+    parts = re.split(r"^(\w+)(?: : |$)", section, flags=re.MULTILINE)[1:]
+    return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def _complete(doc: str, title: str, wanted: dict[str, str | None], cls: type) -> str:
+    section = _section(doc, title)
+    own = _entries(section)
+    lines = []
+    for name, shared in wanted.items():
+        text = own.get(name) or inspect.cleandoc(shared or "").replace("\n    ", "\n    ")
+        if not text:
+            raise TypeError(f"The {title.lower()} of {cls.__name__} lack a description of {name!r}.")
+        first, *rest = text.splitlines()
+        lines += [f"{name} : {first}", *(f"    {line.strip()}" for line in rest)]
+    heading = f"{title}\n{'-' * len(title)}\n"
+    written = heading + "\n".join(lines) + "\n\n"
+    if section:
+        return doc.replace(heading + section, written)
+    place = re.search(r"^(Attributes|References|Examples)\n---", doc, re.MULTILINE)
+    at = place.start() if place else len(doc)
+    return doc[:at] + written + doc[at:]

@@ -1,0 +1,231 @@
+"""Estimators that learn by EM: a subclass says what its fits are made of."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from multicause._compat import StrOptions
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, MulticauseEstimator, Path, seed_of
+from multicause.execution import InProcess, split
+from multicause.execution.in_process import effective_threads
+from multicause.learning import EM, Outcome, Stop, run
+from multicause.learning.driver import Learner
+from multicause.learning.em.schedules import Schedule
+from multicause.learning.initialisation.moments import data_moments
+from multicause.models import DataMoments
+from multicause.posteriors.base import Posterior, PreparedPosterior
+from multicause.posteriors.truncated import TruncatedPosterior
+from multicause.selection import GPSelect
+
+Start = Callable[[EM, np.random.Generator], Any]
+
+
+def final_free_energy(em: EM, outcome: Outcome) -> float:
+    return float(outcome.free_energy[-1])
+
+
+class Fit(NamedTuple):
+    """All that a fit by EM is made of."""
+
+    model: Any
+    posterior: Posterior
+    schedule: Schedule
+    start: Start  # first parameters
+    tol: float = 0.0  # gain of the free energy below which the fit has converged
+    score: Callable[[EM, Outcome], float] = final_free_energy  # what the best of several fits has most of
+    learner: Callable[[EM], Learner] = lambda em: em  # EM itself, or what learns in its place
+
+
+@dataclass(eq=False, repr=False)
+class EMEstimator(MulticauseEstimator):
+    """Base of the estimators with latents that are on or off."""
+
+    _: KW_ONLY
+    warm_start: Any = False
+
+    _parameter_constraints = {
+        **MulticauseEstimator._parameter_constraints,
+        "warm_start": ["boolean"],
+    }
+
+    def predict_proba(self, X):
+        """p(s_h = 1 | y): for binary latents the same as their posterior means.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_components)
+            The probability of each latent, given the data point.
+        """
+        return self._ask(X, lambda posterior, chunk: posterior.means(chunk))
+
+    def log_joint(self, X, S):
+        """log p(s, y) of given states.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+        S : array-like of shape (n_states, n_components)
+            States of zeros and ones; coefficients where these are not summed out.
+
+        Returns
+        -------
+        log_joint : ndarray of shape (n_samples, n_states)
+            For each data point the log joint of each state, in nats.
+        """
+        X = self._validate_fitted(X)
+        model, params = self.fitted_model()
+        return model.log_joint(params, X.astype(np.float64), self._check_latents(S))
+
+    def fitted_model(self):
+        """The generative model and its parameters, as `multicause.models` and `multicause.testing` know them.
+
+        Returns
+        -------
+        fitted : FittedModel
+            A named tuple of `model` and `params`.
+        """
+        check_is_fitted(self)
+        return FittedModel(self._fitted_model(), self._params())
+
+    @abstractmethod
+    def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
+        """What a fit to data of these moments is made of."""
+
+    @abstractmethod
+    def _posterior(self, n_components: int) -> Posterior:
+        """How the latents of a data point are inferred."""
+
+    @abstractmethod
+    def _fitted_model(self) -> Any:
+        """The model, as the learned attributes describe it."""
+
+    @property
+    @abstractmethod
+    def _params_type(self) -> Any:
+        """The NamedTuple of the model's parameters; an attribute is called as its field, with an underscore."""
+
+    @abstractmethod
+    def _count_components(self, n_features: int) -> int:
+        """H."""
+
+    def _learn(self, X: np.ndarray, weights: np.ndarray | None, trace: Path) -> Stop:
+        n_components = self._count_components(X.shape[1])
+        chunks = split(X, n_components, self._chunk_size, weights)
+        with InProcess(effective_threads(self.n_jobs)) as executor:
+            moments = data_moments(executor, chunks)
+            _warn_of_offset(moments)
+            fit = self._fit_of(n_components, moments)
+            monotone = isinstance(fit.posterior, TruncatedPosterior) and fit.posterior.monotone
+            em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, monotone)
+            outcome = self._best_of_restarts(em, fit, X, trace)
+        self._keep(outcome, X.dtype)
+        return outcome.stop
+
+    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, trace: Path) -> Outcome:
+        warm = self._warm(em) if self.warm_start and hasattr(self, "stop_") else None
+        n_init, best = 1 if warm is not None else self.n_init, None
+        learner = fit.learner(em)
+        with self._readers(X, learner.n_steps, n_init, trace) as readers:
+            for restart, seeds in enumerate(np.random.SeedSequence(seed_of(self.random_state)).spawn(n_init)):
+                rng = np.random.default_rng(seeds)
+                for chunk in em.chunks:
+                    chunk.forget()
+                params = warm if warm is not None else fit.start(em, rng)
+                try:
+                    outcome = run(learner, params, rng, tol=fit.tol, restart=restart, **readers._asdict())
+                except KeyboardInterrupt:  # in the first E-step of a later restart: the earlier ones stand
+                    if best is None:
+                        raise
+                    return best._replace(stop=Stop.INTERRUPTED)
+                if best is None or fit.score(em, outcome) > fit.score(em, best):
+                    best = outcome
+                if outcome.stop in (Stop.INTERRUPTED, Stop.CALLBACK):
+                    return best._replace(stop=outcome.stop)
+        assert best is not None
+        return best
+
+    def _warm(self, em: EM) -> Any:
+        """The last fit's parameters, where they fit the data and the settings of this one."""
+        params, wanted = self._params(), em.model.init_params(em.moments, np.random.default_rng(0))
+        for name, old, new in zip(params._fields, params, wanted, strict=True):
+            if np.shape(old) != np.shape(new):
+                raise ValueError(
+                    f"warm_start=True goes on from {name}_ of shape {np.shape(old)}, but the settings and the columns "
+                    f"of X now ask for {np.shape(new)}. Set warm_start=False to start anew."
+                )
+        return params
+
+    def _keep(self, outcome: Outcome, dtype) -> None:
+        super()._keep(outcome, dtype)
+        if outcome.selection_function is not None:
+            self.selection_function_ = outcome.selection_function
+        elif hasattr(self, "selection_function_"):  # of an earlier fit
+            del self.selection_function_
+
+    def _attributes(self, params: Any, dtype) -> dict[str, Any]:
+        return {f"{name}_": _kept(name, value, dtype) for name, value in params._asdict().items()}
+
+    def _params(self) -> Any:
+        values = (getattr(self, f"{name}_") for name in self._params_type._fields)
+        return self._params_type(*(v.astype(np.float64) if isinstance(v, np.ndarray) else v for v in values))
+
+    def _prepared(self) -> PreparedPosterior:
+        posterior = self._posterior(self._n_features_out)
+        learned = getattr(self, "selection_function_", None)
+        return posterior.prepare(self._fitted_model(), self._params(), learned=learned)
+
+    def _superpose(self, S: np.ndarray) -> np.ndarray:
+        return self._fitted_model().superpose(self._params(), S)
+
+    def _sample(self, n_samples: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        return self._fitted_model().sample(self._params(), n_samples, rng)
+
+
+@dataclass(eq=False, repr=False)
+class SelectingEstimator(EMEstimator):
+    """Base of those that consider a few candidates for each data point."""
+
+    _: KW_ONLY
+    n_candidates: Any = "auto"
+    selection: Any = "model-based"
+    tol: Any = 1e-3
+
+    _parameter_constraints = {
+        **EMEstimator._parameter_constraints,
+        "n_candidates": [COUNT, StrOptions({"auto"}), None],
+        "selection": [StrOptions({"model-based"}), GPSelect],
+        "tol": [NOT_NEGATIVE],
+    }
+
+    def _learned_selection(self) -> GPSelect | None:
+        return self.selection if isinstance(self.selection, GPSelect) else None
+
+
+def _kept(name: str, value: Any, dtype) -> Any:
+    """A parameter as it is kept: numbers as floats, and what lies in the space of the data in the data's precision."""
+    if np.ndim(value) == 0:
+        return float(value)
+    return value.astype(dtype) if name in ("components", "means") else value
+
+
+def _warn_of_offset(moments: DataMoments) -> None:
+    """Squares of a mean far larger than the spread swallow the digits that tell data points apart."""
+    spread = float(np.sqrt(moments.variance.mean()))
+    offset = float(np.abs(moments.mean).max())
+    if spread > 0.0 and offset > 1e5 * spread:
+        warnings.warn(
+            f"The mean of X is {offset / spread:.1g} times its spread, so that rounding errors show in the posterior. "
+            "Subtract the mean first, for instance with StandardScaler.",
+            stacklevel=5,
+        )
