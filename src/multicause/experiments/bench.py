@@ -2,26 +2,32 @@
 
 import time
 import tracemalloc
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
-from multicause.experiments.callbacks import IterationClock
-from multicause.experiments.et_scaling import loglog_slope
-from multicause.models import (
-    BinaryLinear,
-    DataMoments,
-    FieldParams,
-    MaximalCauses,
-    SpikeSlabLinear,
-    SpikeSlabParams,
-    combine,
+from multicause.experiments.bench_counts import compare_on_counts
+from multicause.experiments.bench_upoe import ratios
+from multicause.experiments.timing import (
+    Problem,
+    disturbed_start,
+    draw,
+    e_step,
+    loglog_slope,
+    seconds_of,
+    seconds_per_e_step,
+    seconds_per_iteration,
 )
+from multicause.models import DataMoments, MaximalCauses, SpikeSlabLinear, combine
 from multicause.posteriors import TruncatedPosterior
 from multicause.selection import GPSelect
 from multicause.selection.gp_select import MOST_PIVOTS
+
+QUICK_SAMPLES = 2_000
 
 
 class Line(NamedTuple):
@@ -33,204 +39,132 @@ class Line(NamedTuple):
     met: bool | None
 
 
-Model = type[BinaryLinear] | type[MaximalCauses] | type[SpikeSlabLinear]
-
-
-class Setting(NamedTuple):
-    model: Model = BinaryLinear
-    n_samples: int = 20_000
-    n_features: int = 200
-    n_components: int = 200
-    n_candidates: int = 10
-    max_active: int = 4
-    most_megabytes: int = 300
-    most_causes: int = 2048
-    naive_points: int = 128  # of which the definition is timed
+class Wanted(NamedTuple):
+    seconds: float  # of an iteration, on two cores
+    megabytes: int = 300
+    most_components: int = 2048  # up to which the growth with H is measured
+    naive_points: int = 128  # for which the definition is timed
 
 
 def linca(quick: bool = False) -> list[Line]:
     """LinCA at the size of the paper's speech experiment."""
-    return _measure(Setting(), 0.15, quick)
+    return _measure(Problem(), Wanted(0.15), quick)
 
 
 def mca(quick: bool = False) -> list[Line]:
     """MCA at the size of the paper's grass experiment, with a quarter of its patches."""
-    return _measure(Setting(MaximalCauses, 10_000, 100, 100, 5, 3), 0.25, quick)
+    return _measure(Problem(MaximalCauses, 10_000, 100, 100, 5, 3), Wanted(0.25), quick)
 
 
 def gsc(quick: bool = False) -> list[Line]:
     """GSC at the size of the paper's denoising experiment."""
-    setting = Setting(SpikeSlabLinear, 62_001, 64, 256, 10, 8, 500, 4096, 4)
-    e_step = seconds_per_e_step(setting._replace(n_samples=2_000) if quick else setting)
-    line = Line("seconds per E-step", f"{e_step:.3f}", "<= 1.0 on two cores", None if quick else e_step <= 1.0)
-    return [line, *_measure(setting, 1.6, quick)]
+    problem = Problem(SpikeSlabLinear, 62_001, 64, 256, 10, 8)
+    seconds = seconds_per_e_step(replace(problem, n_samples=QUICK_SAMPLES) if quick else problem)
+    line = Line("seconds per E-step", f"{seconds:.3f}", "<= 1.0 on two cores", None if quick else seconds <= 1.0)
+    return [line, *_measure(problem, Wanted(1.6, 500, 4096, 4), quick)]
 
 
 def gp_select(quick: bool = False) -> list[Line]:
     """Learned selection beside the E-step that it serves, for LinCA at the size of the paper's speech experiment."""
-    setting = Setting(n_samples=2_000) if quick else Setting()
-    selecting, e_step, memory = seconds_of_selection(setting)
-    ratio, size = selecting / e_step, f"N={setting.n_samples:,}, H={setting.n_components}"
-    width = memory * 2**20 / (8 * setting.n_samples * MOST_PIVOTS)
+    problem = Problem(n_samples=QUICK_SAMPLES) if quick else Problem()
+    selecting, e_step_alone, held = seconds_of_selection(problem)
+    ratio, size = selecting / e_step_alone, f"N={problem.n_samples:,}, H={problem.n_components}"
+    width = held / (8 * problem.n_samples * MOST_PIVOTS)
     return [
-        Line(f"seconds per E-step ({size})", f"{e_step:.3f}", "-", None),
+        Line(f"seconds per E-step ({size})", f"{e_step_alone:.3f}", "-", None),
         Line("learned selection over the E-step", f"{ratio:.2f}x", "<= 1x", None if quick else ratio <= 1.0),
         Line("its memory in units of N x rank", f"{width:.1f}", "a few", None if quick else width < 5.0),
     ]
 
 
-def seconds_of_selection(setting: Setting, n_cycles: int = 3) -> tuple[float, float, float]:
-    """Seconds per iteration of GPSelect, kernel updates included, and of the E-step; megabytes of the selection."""
-    X, params = make_problem(setting)
-    model, selection = setting.model(setting.n_components, setting.n_features), GPSelect()
-    posterior = TruncatedPosterior(setting.n_candidates, setting.max_active, selection=selection)
-    chunks, moments = split(X, setting.n_components), DataMoments(float(len(X)), X.mean(axis=0), X.var(axis=0))
-    selecting, e_steps = [], []
-    with InProcess(effective_threads(None)) as executor:
-        learning = selection.begin(executor, chunks, moments, setting.n_components, seed=0)
-        for iteration in range(n_cycles * selection.update_every + 1):
-            start = time.perf_counter()
-            for _ in executor.map(lambda chunk: learning.candidates(chunk, setting.n_candidates), chunks):
-                pass
-            chosen = time.perf_counter()
-            executor.map_reduce(posterior.prepare(model, params, 1.0, learning).statistics, chunks, combine)
-            explored = time.perf_counter()
-            learning.learn(iteration)
-            selecting.append(chosen - start + time.perf_counter() - explored)
-            e_steps.append(explored - chosen - (chosen - start))
-    memories = [chunk.memory for chunk in chunks]
-    held = sum(m["features"].nbytes + m["leverage"].nbytes + sum(a.nbytes for a in m["targets"]) for m in memories)
-    return float(np.mean(selecting[1:])), float(np.median(e_steps)), held / 2**20
-
-
-def _measure(setting: Setting, most_seconds: float, quick: bool) -> list[Line]:
-    """Time per iteration, its growth with N and H, the ratio to the definition, and memory."""
-    if quick:
-        setting = setting._replace(n_samples=2_000)
-    iteration = seconds_per_iteration(setting)
-    naive = naive_seconds_per_point(setting, setting.naive_points)
-    ratio = naive * setting.n_samples / iteration
-    samples = (2_000, 4_000) if quick else tuple(setting.n_samples * k // 2 for k in (1, 2, 4, 8))
-    causes = [64 * 2**k for k in range(2 if quick else int(np.log2(setting.most_causes // 64)) + 1)]
-    in_n = loglog_slope(samples, [seconds_per_iteration(setting._replace(n_samples=n)) for n in samples])
-    few = setting._replace(n_samples=min(setting.n_samples, 20_000))
-    in_h = loglog_slope(causes, [seconds_per_iteration(few._replace(n_components=h)) for h in causes])
-    memory = [peak_megabytes(setting._replace(n_samples=n)) for n in samples[:: len(samples) - 1]]
-    size = f"N={setting.n_samples:,}, D={setting.n_features}, H={setting.n_components}, "
-    size += f"H'={setting.n_candidates}, gamma={setting.max_active}"
-    wanted, memory_wanted = f"<= {most_seconds} on two cores", f"< {setting.most_megabytes} MB"
-    return [
-        Line(f"seconds per EM iteration ({size})", f"{iteration:.3f}", wanted, iteration <= most_seconds),
-        Line("speed over log_joint, state by state", f"{ratio:.0f}x", ">= 50x", ratio >= 50.0),
-        Line("exponent of time in N", _slope(in_n), "1", None if quick else in_n[1][0] <= 1.0),
-        Line(f"exponent of time in H, 64 to {causes[-1]}", _slope(in_h), "<= 1", None if quick else in_h[0] <= 1.0),
-        *(
-            Line(f"peak memory beyond the data, N={n:,}", f"{m:.0f} MB", memory_wanted, m < setting.most_megabytes)
-            for n, m in zip(samples[:: len(samples) - 1], memory, strict=True)
-        ),
-    ]
-
-
 def upoe(quick: bool = False) -> list[Line]:
     """UPoE beside FastICA and Picard."""
-    from multicause.experiments.bench_upoe import ratios
-
     return [Line(*line) for line in ratios(quick)]
 
 
-BENCHMARKS = {"linca": linca, "mca": mca, "gsc": gsc, "gp-select": gp_select, "upoe": upoe}
+def counts(quick: bool = False) -> list[Line]:
+    """Poisson sums beside scikit-learn's NMF with the Kullback-Leibler loss."""
+    return [Line(*line) for line in compare_on_counts(quick)]
 
 
-def _slope(slope: tuple[float, tuple[float, float]]) -> str:
+BENCHMARKS = {"linca": linca, "mca": mca, "gsc": gsc, "gp-select": gp_select, "upoe": upoe, "counts": counts}
+
+
+def _measure(problem: Problem, wanted: Wanted, quick: bool) -> list[Line]:
+    """Time per iteration, its growth with N and H, the ratio to the definition, and memory."""
+    if quick:
+        problem = replace(problem, n_samples=QUICK_SAMPLES)
+    iteration = seconds_per_iteration(problem)
+    ratio = naive_seconds_per_point(problem, wanted.naive_points) * problem.n_samples / iteration
+    samples = (2_000, 4_000) if quick else tuple(problem.n_samples * k // 2 for k in (1, 2, 4, 8))
+    components = [64 * 2**k for k in range(2 if quick else int(np.log2(wanted.most_components // 64)) + 1)]
+    in_n = loglog_slope(samples, [seconds_per_iteration(replace(problem, n_samples=n)) for n in samples])
+    few = replace(problem, n_samples=min(problem.n_samples, 20_000))
+    in_h = loglog_slope(components, [seconds_per_iteration(replace(few, n_components=h)) for h in components])
+    on_two_cores = f"<= {wanted.seconds} on two cores"
+    return [
+        Line(f"seconds per EM iteration ({problem})", f"{iteration:.3f}", on_two_cores, iteration <= wanted.seconds),
+        Line("speed over log_joint, state by state", f"{ratio:.0f}x", ">= 50x", ratio >= 50.0),
+        Line("exponent of time in N", _shown(in_n), "1", None if quick else in_n[1][0] <= 1.0),
+        Line(f"exponent of time in H, 64 to {components[-1]}", _shown(in_h), "<= 1", None if quick else in_h[0] <= 1.0),
+        *(_memory(replace(problem, n_samples=n), wanted.megabytes) for n in (samples[0], samples[-1])),
+    ]
+
+
+def _memory(problem: Problem, most: int) -> Line:
+    peak = peak_megabytes(problem)
+    return Line(f"peak memory beyond the data, N={problem.n_samples:,}", f"{peak:.0f} MB", f"< {most} MB", peak < most)
+
+
+def _shown(slope: tuple[float, tuple[float, float]]) -> str:
     value, (low, high) = slope
     return f"{value:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def make_problem(setting: Setting) -> tuple[np.ndarray, Any]:
-    rng = np.random.default_rng(0)
-    shape = (setting.n_components, setting.n_features)
-    fields = rng.normal(size=shape)
-    if setting.model is MaximalCauses:
-        fields = 5.0 * fields**2
-    activation = np.full(setting.n_components, 2.0 / setting.n_components)
-    params: Any = FieldParams(fields, activation, 0.25)
-    if setting.model is SpikeSlabLinear:
-        ones = np.ones(setting.n_components)
-        params = SpikeSlabParams(fields, activation, 0.0 * ones, ones, 0.25)
-    X, _ = setting.model(*shape).sample(params, setting.n_samples, rng)
-    return X, params
-
-
-def fit(setting: Setting, max_iter: int, callback=None):
-    """A fit with the default settings, from the true parameters disturbed."""
-    from multicause.estimators import GSC, MCA, LinCA
-
-    estimators = {BinaryLinear: LinCA, MaximalCauses: MCA, SpikeSlabLinear: GSC}
-    X, params = make_problem(setting)
-    rng = np.random.default_rng(1)
-    disturbed = params.components + 0.3 * rng.normal(size=params.components.shape)
-    estimator = estimators[setting.model](
-        setting.n_components,
-        n_candidates=setting.n_candidates,
-        max_active=setting.max_active,
-        components_init=np.abs(disturbed) if setting.model is MaximalCauses else disturbed,
-        activation_init=params.activation,
-        noise_variance_init=1.0,
-        max_iter=max_iter,
-        tol=0.0,
-        random_state=0,
-    )
-    if callback is not None:
-        estimator.set_callbacks(callback)
-    return X, estimator
-
-
-def seconds_per_iteration(setting: Setting, n_iterations: int = 7) -> float:
-    """The median time between two records: one M-step and one E-step, the first one and the last ones left out."""
-    marks = [time.perf_counter()]
-    X, estimator = fit(setting, n_iterations, IterationClock(marks))
-    estimator.fit(X)
-    return float(np.median(np.diff(marks)[1:-2]))
-
-
-def seconds_per_e_step(setting: Setting, n_repeats: int = 5) -> float:
-    """The median time of the E-step alone."""
-    X, params = make_problem(setting)
-    posterior = TruncatedPosterior(setting.n_candidates, setting.max_active)
-    model = setting.model(setting.n_components, setting.n_features)
-    chunks = split(X, setting.n_components)
-    marks = []
-    with InProcess(effective_threads(None)) as executor:
-        for _ in range(n_repeats + 1):
-            marks.append(time.perf_counter())
-            executor.map_reduce(posterior.prepare(model, params).statistics, chunks, combine)
-    return float(np.median(np.diff(marks)[1:]))
-
-
-def naive_seconds_per_point(setting: Setting, n_points: int) -> float:
+def naive_seconds_per_point(problem: Problem, n_points: int) -> float:
     """The same E-step from `log_joint` and `accumulate`, for a few points, on all cores."""
-    X, params = make_problem(setting._replace(n_samples=n_points))
-    model = setting.model(setting.n_components, setting.n_features)
-    posterior = TruncatedPosterior(setting.n_candidates, setting.max_active, use_kernel=False)
-    prepared = posterior.prepare(model, params)
-    with InProcess(effective_threads(None)) as executor:
-        start = time.perf_counter()
-        executor.map_reduce(prepared.statistics, _small_chunks(X), combine)
-        return (time.perf_counter() - start) / n_points
+    few = replace(problem, n_samples=n_points)
+    X, params = draw(few)
+    rows = 16 if n_points > 16 else 2  # the definition holds (rows, states, D) at once
+    chunks = [split(X[start : start + rows], 1)[0] for start in range(0, n_points, rows)]
+    return seconds_of(lambda: e_step(few, params, chunks, use_kernel=False)) / n_points
 
 
-def _small_chunks(X: np.ndarray) -> list:
-    """Chunks of few rows: the definition holds (rows, states, D) at once."""
-    size = 16 if len(X) > 16 else 2
-    return [split(X[start : start + size], 1)[0] for start in range(0, len(X), size)]
-
-
-def peak_megabytes(setting: Setting) -> float:
+def peak_megabytes(problem: Problem) -> float:
     """Peak of what Python and NumPy allocate during a fit, the data excluded."""
-    X, estimator = fit(setting, 3)
+    X, estimator = disturbed_start(problem, max_iter=3)
     estimator.fit(X)  # compiled kernels and threads are not the fit's memory
     tracemalloc.start()
     estimator.fit(X)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return peak / 2**20
+
+
+def seconds_of_selection(problem: Problem, n_cycles: int = 3) -> tuple[float, float, int]:
+    """Seconds per iteration of GPSelect, kernel updates included, and of the E-step; bytes that the selection holds."""
+    X, params = draw(problem)
+    model, selection = problem.model(problem.n_components, problem.n_features), GPSelect()
+    posterior = TruncatedPosterior(problem.n_candidates, problem.max_active, selection=selection)
+    chunks, moments = split(X, problem.n_components), DataMoments(float(len(X)), X.mean(axis=0), X.var(axis=0))
+    selecting, e_steps = [], []
+    unused = partial(np.zeros, dtype=np.int32)  # the model's own selection, which a learned one does not ask
+    with InProcess(effective_threads(None)) as executor:
+        learning = selection.begin(executor, chunks, moments, problem.n_components, seed=0)
+        for iteration in range(n_cycles * selection.update_every + 1):
+            start = time.perf_counter()
+            for _ in executor.map(lambda chunk: learning.candidates(chunk, problem.n_candidates, unused), chunks):
+                pass
+            chosen = time.perf_counter()
+            executor.map_reduce(posterior.prepare(model, params, 1.0, learning).statistics, chunks, combine)
+            ended = time.perf_counter()
+            learning.learn(iteration)
+            selecting.append(chosen - start + time.perf_counter() - ended)
+            e_steps.append(ended - chosen - (chosen - start))
+    held = sum(_bytes(value) for chunk in chunks for value in chunk.memory.values())
+    return float(np.mean(selecting[1:])), float(np.median(e_steps)), held
+
+
+def _bytes(value: Any) -> int:
+    """Of an array, or of all that a tuple holds."""
+    return sum(map(_bytes, value)) if isinstance(value, tuple) else getattr(value, "nbytes", 0)

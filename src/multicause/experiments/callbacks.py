@@ -22,8 +22,8 @@ class Listener:
 class IterationClock(Listener):
     """Notes the time at the end of every iteration."""
 
-    def __init__(self, marks: list[float]):
-        self.marks = marks
+    def __init__(self) -> None:
+        self.marks = [time.perf_counter()]
 
     def on_fit_task_end(self, estimator, context):
         self.marks.append(time.perf_counter())

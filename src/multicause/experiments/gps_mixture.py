@@ -4,35 +4,18 @@ A linear function of y cannot be largest in the middle, so that a linear kernel 
 the points between the others.
 """
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from multicause.estimators import TruncatedGaussianMixture
-from multicause.experiments.base import Options, Result, Row, reliability_row, run_trials
-from multicause.metrics import wilson_interval
+from multicause.experiments.experiment import GPS, NO_FIGURE, Check, Experiment, Outcome, Published, Row, reliability
+from multicause.experiments.figures import Panel, panels
 from multicause.selection import GPSelect
 
-N_TRIALS = 20  # the paper shows one
-N_ITERATIONS = 40
-SHOWN = (1, 5, N_ITERATIONS)  # iterations in the picture
-SUCCESS = (
-    0.97  # share of the data points in their own cluster; a single cluster's overlap with its neighbours is below 1 %
-)
-
-
-def gps_mixture(options: Options) -> Result:
-    rows, details = [], {}
-    for kernel in ("rbf", "linear"):
-        for start in ("k-means", "random"):
-            title = f"{kernel}, {start} start"
-            trials = run_trials(partial(share_right, kernel, start), options.seeds(N_TRIALS), options, title)
-            right = [share >= SUCCESS for share in trials]
-            rows.append(_right_row(title, right, start) if kernel == "rbf" else _wrong_row(title, right))
-            details[title] = {"trials": len(trials), "share of points in their cluster": trials}
-    return Result("gps-mixture", rows, _figure(), details=details)
+# share of the data points in their own cluster; a single cluster's overlap with its neighbours is below 1 %
+SUCCESS = 0.97
 
 
 def clusters_on_a_line(seed: int, n_samples: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -45,72 +28,55 @@ def clusters_on_a_line(seed: int, n_samples: int = 300) -> tuple[np.ndarray, np.
     return means[labels] + rng.normal(size=(n_samples, 2)), labels
 
 
-def fit_mixture(X: np.ndarray, kernel: str, start: str, seed: int, max_iter: int = N_ITERATIONS):
+def fit_mixture(X: np.ndarray, seed: int, kernel: str, start: str, max_iter: int = 40) -> TruncatedGaussianMixture:
     """C' = 2 of C = 3; "random" starts at three data points with variances of their own, as the paper does.
 
-    Of single fits from k-means one in twenty-five leaves two clusters in one field: the best of five is kept.
+    Of single fits from k-means one in twenty-five leaves two clusters in one component: the best of five is kept.
     """
     given: dict[str, Any] = {"n_init": 5}
     if start == "random":
         rng = np.random.default_rng([seed, 1])
-        spread = X.var() * rng.uniform(0.5, 1.5, size=3)
-        given = {
-            "n_init": 1,
-            "means_init": X[rng.choice(len(X), 3, replace=False)],
-            "precisions_init": _round(1.0 / spread),
-        }
-        given["weights_init"] = np.full(3, 1.0 / 3.0)
-    mixture = TruncatedGaussianMixture(
-        3, n_candidates=2, selection=GPSelect(kernel), max_iter=max_iter, tol=0.0, random_state=seed, n_jobs=1, **given
-    )
-    return mixture.fit(X)
+        precisions = 1.0 / (X.var() * rng.uniform(0.5, 1.5, size=3))
+        given = {"n_init": 1, "means_init": X[rng.choice(len(X), 3, replace=False)]}
+        given |= {"precisions_init": precisions[:, None, None] * np.eye(2), "weights_init": np.full(3, 1.0 / 3.0)}
+    given |= {"max_iter": max_iter, "tol": 0.0, "random_state": seed, "n_jobs": 1}
+    return TruncatedGaussianMixture(3, n_candidates=2, selection=GPSelect(kernel), **given).fit(X)
 
 
-def _round(precisions: np.ndarray) -> np.ndarray:
-    return precisions[:, None, None] * np.eye(2)
-
-
-def share_right(kernel: str, start: str, seed: int) -> float:
+def share_right(seed: int, kernel: str, start: str) -> float:
     """Share of the data points that end in the cluster they were drawn from, whatever its number."""
     X, labels = clusters_on_a_line(seed)
-    found = fit_mixture(X, kernel, start, seed).predict(X)
+    found = fit_mixture(X, seed, kernel, start).predict(X)
     together = np.array([[np.mean((found == c) & (labels == k)) for k in range(3)] for c in range(3)])
     return float(together[linear_sum_assignment(-together)].sum())
 
 
-def _right_row(title: str, right: list[bool], start: str) -> Row:
-    if start == "k-means":
-        return reliability_row(title, right, 1.0)
-    interval = wilson_interval(sum(right), len(right))  # exact EM gets stuck, too, where two starts share a cluster
-    return Row(title, "reliability", "-", float(np.mean(right)), interval)
+def _row(kernel: str, start: str, published: Published) -> Row:
+    check = Check("reliability", lambda share: share >= SUCCESS, published)
+    return Row(f"{kernel}, {start} start", share_right, {"kernel": kernel, "start": start}, [check], n_trials=20)
 
 
-def _wrong_row(title: str, right: list[bool]) -> Row:
-    """The linear kernel is to fail, as in the paper."""
-    interval = wilson_interval(sum(right), len(right))
-    return Row(title, "reliability", "0 %", float(np.mean(right)), interval, not any(right))
+FAILS = Published("0 %", lambda share: share.mean == 0.0)  # as in the paper
+ROWS = [
+    _row("rbf", "k-means", reliability(1.0)),
+    _row("rbf", "random", NO_FIGURE),  # exact EM gets stuck, too, where two starts share a cluster
+    _row("linear", "k-means", FAILS),
+    _row("linear", "random", FAILS),
+]
 
 
-def _figure(seed: int = 0):
-    """Clusters and affinities over the plane, on the way: one row of three functions for each iteration shown."""
-    import matplotlib.pyplot as plt
+def _panel(X: np.ndarray, kernel: str, max_iter: int) -> Panel:
+    """The three learned selection functions over the plane."""
+    axis = 1.1 * np.abs(X).max() * np.linspace(-1.0, 1.0, 60)
+    plane = np.stack(np.meshgrid(axis, -axis), axis=-1).reshape(-1, 2)
+    affinities = fit_mixture(X, 0, kernel, "k-means", max_iter).selection_function_(plane)
+    return Panel(f"{kernel}, iteration {max_iter}", affinities.T, (60, 60), 3)
 
-    X, _ = clusters_on_a_line(seed)
-    reach = 1.1 * np.abs(X).max()
-    axis = np.linspace(-reach, reach, 60)
-    plane = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
-    figure, axes = plt.subplots(
-        2 * len(SHOWN), 4, figsize=(9.0, 2.2 * 2 * len(SHOWN)), layout="constrained", sharex=True, sharey=True
-    )
-    cases = [(kernel, n) for kernel in ("rbf", "linear") for n in SHOWN]
-    for (kernel, n_iterations), row in zip(cases, axes, strict=True):
-        fit = fit_mixture(X, kernel, "k-means", seed, n_iterations)
-        row[0].scatter(*X.T, c=fit.predict(X), s=4.0, cmap="viridis", rasterized=True)
-        row[0].set_ylabel(f"{kernel}, iteration {n_iterations}", fontsize=8)
-        affinities = fit.affinity_(plane).reshape(len(axis), len(axis), 3)
-        for ax, values in zip(row[1:], np.moveaxis(affinities, -1, 0), strict=True):
-            ax.imshow(values, extent=(-reach, reach, -reach, reach), origin="lower", vmin=-0.2, vmax=1.2)
-    axes[0, 0].set_title("clusters", fontsize=9)
-    for c in range(3):
-        axes[0, c + 1].set_title(f"affinity of cluster {c + 1}", fontsize=9)
-    return figure
+
+def _figure(outcomes: list[Outcome]) -> Any:
+    X, _ = clusters_on_a_line(0)
+    return panels([[_panel(X, kernel, n) for n in (1, 5, 40)] for kernel in ("rbf", "linear")], (12.0, 3.6))
+
+
+_KEPT = {"share of points in their cluster": float}
+EXPERIMENTS = [Experiment("gps-mixture", "Clusters by learned selection", GPS, ROWS, _figure, kept=_KEPT)]

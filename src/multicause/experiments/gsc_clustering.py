@@ -1,102 +1,84 @@
 """`gsc-clustering`: data points that share candidates share covariances (GSC Appendix C, Figure 11).
 
-The paper processes such points together, so that each state's covariance is factored once per group. Our walk never
+The paper processes such points together, so that each state's covariance is factored once per group. Our kernel never
 factors a state's covariance; what the points of a group could still share is gathering and eliminating its matrix.
 """
 
-import time
-from collections.abc import Callable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from multicause.backends.numba_cpu import load
-from multicause.experiments.base import Options, Result, Row
+from multicause.execution import split
+from multicause.experiments.experiment import GSC14, Check, Experiment, Outcome, Published, Row
+from multicause.experiments.figures import Point, curves
+from multicause.experiments.timing import seconds_of
 from multicause.models import SpikeSlabLinear, SpikeSlabParams
-from multicause.posteriors.definition import truncated_states
+from multicause.posteriors import TruncatedPosterior
+from multicause.posteriors.e_steps.definition import truncated_states
+from multicause.selection import top_candidates
 
 N_COMPONENTS, N_FEATURES, N_CANDIDATES, MAX_ACTIVE = 20, 25, 5, 4
+ALONE, TOGETHER, KERNEL = "point by point", "group by group", "E-step kernel"
+FASTER = Published("faster", lambda ratio: ratio.mean > 1.0)
+CHECKS = (
+    Check("speed of groups over points", lambda seconds: seconds[ALONE] / seconds[TOGETHER], FASTER),
+    Check("speed over groups", lambda seconds: seconds[TOGETHER] / seconds[KERNEL], label="{}, E-step kernel"),
+)
 
 
-def gsc_clustering(options: Options) -> Result:
-    sizes = (100, 200) if options.quick else (500, 1000, 2000, 4000)
-    seconds: dict[str, list[float]] = {"point by point": [], "group by group": [], "subset walk": []}
-    for n_samples in sizes:
-        measured = measure(n_samples)
-        for title, value in measured.items():
-            seconds[title].append(value)
-        options.report(f"N={n_samples}: " + ", ".join(f"{title} {value:.3f} s" for title, value in measured.items()))
-    alone, together, walk = (np.array(values) for values in seconds.values())
-    rows = [
-        Row(f"N={n}", "speed of groups over points", "faster", float(ratio), None, bool(ratio > 1.0))
-        for n, ratio in zip(sizes, alone / together, strict=True)
-    ]
-    rows += [
-        Row(f"N={n}, subset walk", "speed over groups", "-", float(ratio))
-        for n, ratio in zip(sizes, together / walk, strict=True)
-    ]
-    return Result("gsc-clustering", rows, _figure(sizes, seconds), details={"N": list(sizes), "seconds": seconds})
-
-
-def measure(n_samples: int) -> dict[str, float]:
-    """Seconds to find all truncated log joints in three ways."""
-    model, params, Y = _problem(n_samples)
-    walk = load("spike_slab_linear").Walk(model, params, MAX_ACTIVE, False, 1.0)
-    candidates = walk.select(walk.evidence(Y), N_CANDIDATES)
+def three_ways(seed: int, n_samples: int) -> dict[str, float]:
+    """Seconds to find all truncated log joints in three ways; the data are always the same."""
+    rng, ones = np.random.default_rng(0), np.ones(N_COMPONENTS)
+    W = 3.0 * rng.standard_normal((N_COMPONENTS, N_FEATURES))
+    params = SpikeSlabParams(W, ones * 2.0 / N_COMPONENTS, ones, ones, 1.0)
+    model = SpikeSlabLinear(N_COMPONENTS, N_FEATURES)
+    Y = model.sample(params, n_samples, rng)[0]
+    candidates = top_candidates(model.selection_scores(params, Y), N_CANDIDATES)
     groups, member_of = np.unique(candidates, axis=0, return_inverse=True)
     order = np.argsort(member_of.ravel(), kind="stable")
     rows_of = np.split(order, np.cumsum(np.bincount(member_of.ravel()))[:-1])
+    posterior = TruncatedPosterior(N_CANDIDATES, MAX_ACTIVE, singletons=False).prepare(model, params)
+    chunks = split(Y, N_COMPONENTS)
 
-    def together():
-        for chosen, rows in zip(groups, rows_of, strict=True):
-            _log_likelihoods(params, Y[rows], truncated_states(chosen[None], N_COMPONENTS, MAX_ACTIVE, False)[0])
+    def by_kernel():
+        for chunk in chunks:
+            posterior.free_energies(chunk)
 
-    def alone():
-        for chosen, y in zip(candidates, Y, strict=True):
-            _log_likelihoods(params, y[None], truncated_states(chosen[None], N_COMPONENTS, MAX_ACTIVE, False)[0])
-
-    def by_walk():
-        walk.free_energies(walk.evidence(Y), candidates)
-
-    by_walk()  # compiled
+    by_kernel()  # compiled
     return {
-        "point by point": _seconds(alone),
-        "group by group": _seconds(together),
-        "subset walk": min(_seconds(by_walk) for _ in range(5)),
+        ALONE: seconds_of(lambda: _all_log_likelihoods(params, candidates, Y[:, None])),
+        TOGETHER: seconds_of(lambda: _all_log_likelihoods(params, groups, [Y[rows] for rows in rows_of])),
+        KERNEL: min(seconds_of(by_kernel) for _ in range(5)),
     }
 
 
-def _problem(n_samples: int) -> tuple[SpikeSlabLinear, SpikeSlabParams, np.ndarray]:
-    rng = np.random.default_rng(0)
-    ones = np.ones(N_COMPONENTS)
-    fields = 3.0 * rng.standard_normal((N_COMPONENTS, N_FEATURES))
-    params = SpikeSlabParams(fields, ones * 2.0 / N_COMPONENTS, ones, ones, 1.0)
-    model = SpikeSlabLinear(N_COMPONENTS, N_FEATURES)
-    return model, params, model.sample(params, n_samples, rng)[0]
+def _all_log_likelihoods(params: SpikeSlabParams, candidates: np.ndarray, groups: Iterable[np.ndarray]) -> None:
+    """Those of each group of data points over the states of its candidates."""
+    for chosen, Y in zip(candidates, groups, strict=True):
+        log_likelihoods(params, Y, truncated_states(chosen[None], N_COMPONENTS, MAX_ACTIVE, False)[0])
 
 
-def _log_likelihoods(params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
+def log_likelihoods(params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
     """log N(y; W_s mu_s, sigma^2 I + W_s Psi_s W_s^T) for all states of a group, each factored once, (K, N)."""
-    fields = states[:, :, None] * params.components
-    covariance = np.swapaxes(fields * params.slab_covariance[:, None], 1, 2) @ fields
+    W = states[:, :, None] * params.components
+    covariance = np.swapaxes(W * params.slab_covariance[:, None], 1, 2) @ W
     factor = np.linalg.cholesky(covariance + params.noise_variance * np.eye(Y.shape[1]))
-    residual = Y.T - np.einsum("khd,h->kd", fields, params.slab_mean)[:, :, None]
+    residual = Y.T - np.einsum("khd,h->kd", W, params.slab_mean)[:, :, None]
     white = np.linalg.solve(factor, residual)
     log_scale = np.log(np.diagonal(factor, axis1=1, axis2=2)).sum(axis=1)
     return -0.5 * np.square(white).sum(axis=1) - log_scale[:, None] - 0.5 * Y.shape[1] * np.log(2.0 * np.pi)
 
 
-def _seconds(task: Callable[[], None]) -> float:
-    start = time.perf_counter()
-    task()
-    return time.perf_counter() - start
+def _rows(sizes: tuple[int, ...] = (500, 1000, 2000, 4000)) -> Iterator[Row]:
+    for n_samples in sizes:
+        yield Row(f"N={n_samples}", three_ways, {"n_samples": n_samples}, CHECKS)
 
 
-def _figure(sizes, seconds: dict[str, list[float]]):
-    import matplotlib.pyplot as plt
+def _points(outcome: Outcome) -> Iterator[Point]:
+    for way, seconds in outcome.trials[0].items():
+        yield Point("", way, outcome.row.setting["n_samples"], seconds)
 
-    figure, ax = plt.subplots(figsize=(5.0, 3.6), layout="constrained")
-    for title, values in seconds.items():
-        ax.loglog(sizes, values, "o-", label=title)
-    ax.set(xlabel="N", ylabel="seconds")
-    ax.legend()
-    return figure
+
+TITLE = "Data points that share candidates"
+_figure = curves(_points, xlabel="N", ylabel="seconds", xscale="log", yscale="log")
+EXPERIMENTS = [Experiment("gsc-clustering", TITLE, GSC14, _rows, _figure, {"sizes": (100, 200)}, {"seconds": dict})]

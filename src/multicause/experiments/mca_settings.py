@@ -1,32 +1,25 @@
 """The settings of the maximal causes paper (MCA §6, Appendix E), and one trial of any of them."""
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from multicause.datasets import AcousticMixtures, Bars, make_bars
 from multicause.estimators import MCA, MCA3, RestrictedMCA
+from multicause.experiments.experiment import fit_quietly
 from multicause.learning import Annealing, ConditionalCooling, Stop
 from multicause.metrics import Recovery, found_causes
 
 Algorithm = Literal["MCA3", "R-MCA2", "R-MCA_NN", "MCA"]  # the last by Expectation Truncation, as a setting of our own
 Data = Bars | AcousticMixtures
 Estimator = MCA | MCA3 | RestrictedMCA
-Fitted = TypeVar("Fitted", bound=Estimator)
 STABLE = 4000  # pattern presentations with a unit for each cause, after which R-MCA_NN stops
 SMALLEST_START = 1e-3  # of the fields and activations that MCA goes on from: at zero they would stay
 ACTIVATION_RANGE = (0.01, 0.9)
-POLISH: dict[str, Any] = {
-    "n_candidates": 8,
-    "max_active": 5,
-    "max_iter": 30,
-    "tol": 1e-4,
-}  # of MCA after another algorithm
+POLISH: dict[str, Any] = {"n_candidates": 8, "max_active": 5, "max_iter": 30, "tol": 1e-4}  # after another algorithm
 BETWEEN_LOOKS = 50  # pattern presentations from one look at the units to the next
 MOST_PRESENTATIONS = 1_000_000  # where they do not become stable; the paper gives no limit
 INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init
@@ -42,7 +35,6 @@ noisy_bars = partial(max_bars, noise="poisson")
 class MaximalSetting:
     """One line of the paper: the data, the algorithm and its temperatures. A change of default is a change of both."""
 
-    title: str
     algorithm: Algorithm
     data: Callable[..., Data] = max_bars  # called with random_state
     n_components: int = 10
@@ -57,8 +49,7 @@ class MaximalSetting:
     init: Literal["random", "online"] = "random"  # of MCA3
     then_mca: bool = False  # go on with MCA, of more causes at once, whose free energy also judges between starts
     n_init: int = 1
-    n_trials: int = 25
-    shape: tuple[int, int] | None = None  # of a field as an image; None: a square
+    shape: tuple[int, int] | None = None  # of a component as an image; None: a square
     max_iter: int = 1000
     n_presentations: int | Literal["auto"] = "auto"
 
@@ -71,11 +62,6 @@ class MaximalTrial(NamedTuple):
     causes: np.ndarray
     at_rest: bool  # False where max_iter ended the fit
 
-    @property
-    def n_found(self) -> int:
-        """Number of units that represent a cause: two causes on one unit count as one found."""
-        return len(np.unique(self.recovery.unit))
-
 
 def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) -> Estimator:
     """The paper's estimator."""
@@ -83,14 +69,14 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
     n_features = causes.shape[1]
     if setting.algorithm == "MCA":
         annealing = Annealing(setting.initial_temperature or 5.0, 1.05, parameter_noise=setting.parameter_noise)
-        common |= {"activation_init": 1.0 / setting.n_components, "annealing": annealing, "noise": "poisson"}
+        common |= {"init": {"activation": 1.0 / setting.n_components}, "annealing": annealing, "noise": "poisson"}
         return MCA(setting.n_components, n_candidates=6, max_active=4, **common)
     if setting.algorithm == "MCA3":
         drawn = setting.init == "random" and setting.n_init == 1
-        fields = _initial_fields(setting.n_components, n_features, seed) if drawn else None
+        init: Any = {"components": _initial_fields(setting.n_components, n_features, seed)} if drawn else setting.init
         automatic = setting.own_cooling or setting.init == "online"
         cooling = "auto" if automatic else _cooling(setting, 0.4 * n_features + 1.0)
-        return MCA3(setting.n_components, components_init=fields, init=setting.init, cooling=cooling, **common)
+        return MCA3(setting.n_components, init=init, cooling=cooling, **common)
     sums = {"paper": RESTRICTED_LEVEL * n_features, "known": float(causes.sum(axis=1).mean()), "auto": "auto"}
     common |= {"field_sum": sums[setting.field_sum], "activation": setting.activation}
     if setting.algorithm == "R-MCA2":
@@ -113,14 +99,7 @@ def _initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray
 
 
 def fit_setting(setting: MaximalSetting, data: Data, seed: int) -> Estimator:
-    return _quietly(maximal_estimator(setting, data.components, seed), data)
-
-
-def _quietly(estimator: Fitted, data: Data) -> Fitted:
-    """The fit; whether it came to rest is told by `stop_`, not by a warning in each trial."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return estimator.fit(data.X)
+    return fit_quietly(maximal_estimator(setting, data.components, seed), data.X)
 
 
 def fit_then_mca(setting: MaximalSetting, data: Data, seed: int) -> MCA:
@@ -138,17 +117,20 @@ def fit_then_mca(setting: MaximalSetting, data: Data, seed: int) -> MCA:
 
 
 def go_on_as_mca(first: Estimator, data: Data, seed: int, **settings: Any) -> MCA:
-    """MCA from the fields and activations of another fit."""
+    """MCA from the components and activations of another fit."""
+    components, activation = (
+        np.maximum(first.components_, SMALLEST_START),
+        np.clip(first.activation_, *ACTIVATION_RANGE),
+    )
     mca = MCA(
         len(first.components_),
         noise="poisson",
-        components_init=np.maximum(first.components_, SMALLEST_START),
-        activation_init=np.clip(first.activation_, *ACTIVATION_RANGE),
         random_state=seed,
         n_jobs=1,
+        init={"components": components, "activation": activation},
         **settings,
     )
-    return _quietly(mca, data)
+    return fit_quietly(mca, data.X)
 
 
 def recover(estimator: Estimator, causes: np.ndarray) -> Recovery:
@@ -174,7 +156,9 @@ def learn_until_stable(network: RestrictedMCA, data: Data, seed: int) -> Restric
     return network
 
 
-def maximal_trial(setting: MaximalSetting, seed: int) -> MaximalTrial:
+def maximal_trial(seed: int, **fields: Any) -> MaximalTrial:
+    """One trial of the MaximalSetting that has these fields."""
+    setting = MaximalSetting(**fields)
     data = setting.data(random_state=seed)
     if setting.then_mca:
         estimator: Estimator = fit_then_mca(setting, data, seed)
