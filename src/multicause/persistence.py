@@ -3,11 +3,11 @@
 A model file holds data only. Loading looks classes up by name in a table of known ones and never unpickles, so that a
 file from elsewhere cannot execute code. The header's metadata has one entry, ``multicause``, a JSON object::
 
-    {"format": "multicause-model", "format_version": 1, "multicause_version": "0.1.0",
+    {"format": "multicause-model", "format_version": 2, "multicause_version": "0.1.0",
      "class": "LinCA", "params": {...}, "attributes": {...}}
 
 Values that JSON does not know are written as an object whose first key names the kind: ``$array`` and ``$scalar`` (the
-tensor that holds them), ``$strings``, ``$tuple``, ``$float`` (nan, inf, -inf), ``$dataclass`` and ``$stop``.
+tensor that holds them), ``$strings``, ``$tuple``, ``$dict``, ``$float`` (nan, inf, -inf), ``$dataclass`` and ``$stop``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from multicause.files import atomic_write
 __all__ = ["ModelFileError", "load_model", "save_model"]
 
 FORMAT = "multicause-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 Tensors = dict[str, np.ndarray]
 Classes = Mapping[str, type]
@@ -148,17 +148,19 @@ def _known_estimators() -> dict[str, type]:
 
 def _known_values() -> dict[str, type]:
     """The values a file may name: frozen dataclasses of schedules, experts and learned selections, and `Stop`."""
-    from multicause.learning import annealing, stopping
+    from multicause.learning import stopping
+    from multicause.learning.em import schedules
     from multicause.models import experts
     from multicause.selection import gp_places, gp_select
 
-    rooms = (annealing, experts, gp_select, gp_places)
+    rooms = (schedules, experts, gp_select, gp_places)
     found = {name: cls for room in rooms for name, cls in vars(room).items() if isinstance(cls, type)}
     return {**{name: cls for name, cls in found.items() if _is_frozen(cls)}, "Stop": stopping.Stop}
 
 
-def _is_frozen(cls: type) -> bool:
-    return is_dataclass(cls) and cls.__dataclass_params__.frozen  # type: ignore[attr-defined]
+def _is_frozen(cls: Any) -> bool:
+    settings: Any = getattr(cls, "__dataclass_params__", None)
+    return settings is not None and settings.frozen
 
 
 def _is_learned(name: str) -> bool:
@@ -197,6 +199,8 @@ def _encode(key: str, value: Any, tensors: Tensors, classes: Classes) -> Any:
         return [_encode(f"{key}.{i}", item, tensors, classes) for i, item in enumerate(value)]
     if type(value) is tuple:
         return {"$tuple": _encode(key, list(value), tensors, classes)}
+    if type(value) is dict and all(type(name) is str for name in value):
+        return {"$dict": _encode_all(key, value, tensors, classes)}
     if is_dataclass(value) and _is_frozen(type(value)) and classes.get(type(value).__name__) is type(value):
         content = {field.name: getattr(value, field.name) for field in fields(value) if field.init}
         return {"$dataclass": type(value).__name__, **_encode_all(key, content, tensors, classes)}
@@ -219,8 +223,8 @@ def _no_place(key: str, what: str) -> TypeError:
     kind = {"params": "parameter", "attributes": "attribute"}[group]
     return TypeError(
         f"A model file cannot hold the {kind} '{name}' {what}. It holds None, booleans, numbers, "
-        "strings, numeric arrays, arrays of strings, lists and tuples of these, schedules of multicause.learning, "
-        "experts of multicause.models, and GPSelect with the name of a kernel."
+        "strings, numeric arrays, arrays of strings, lists and tuples of these, dicts with strings as keys, schedules "
+        "of multicause.learning, experts of multicause.models, and GPSelect with the name of a kernel."
     )
 
 
@@ -295,10 +299,13 @@ def _decode(value: Any, tensors: Tensors, classes: Classes) -> Any:
             return np.array(items, dtype=object if as_object else str)
         case {"$tuple": list(items)}:
             return tuple(_decode(items, tensors, classes))
+        case {"$dict": dict(items)}:
+            return {name: _decode(item, tensors, classes) for name, item in items.items()}
         case {"$float": ("nan" | "inf" | "-inf") as text}:
             return float(text)
         case {"$stop": str(name)}:
-            return classes["Stop"][name]  # type: ignore[index]
+            known: Any = classes["Stop"]
+            return known[name]
         case {"$dataclass": str(name), **content}:
             return _decode_dataclass(name, content, tensors, classes)
     raise ValueError(f"a value of an unknown kind, {sorted(value)}")

@@ -17,7 +17,7 @@ import click
 @click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser.  [default: no-open]")
 def command(output: Path, open_page: bool) -> None:
     """Learn the bars behind pictures and show how."""
-    from multicause.cli.demo_lessons import LESSONS, learn
+    from multicause.cli.demo_examples import LESSONS, learn
     from multicause.cli.demo_page import pictures, sections
     from multicause.cli.pictures import write_png
     from multicause.report import write_report

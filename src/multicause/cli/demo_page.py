@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from multicause.cli.demo_lessons import SIZE, Learned
+from multicause.cli.demo_examples import SIZE, Learned
 from multicause.cli.fit import summary
 from multicause.cli.fit_report import free_energy
 from multicause.cli.pictures import new_figure
@@ -73,11 +73,11 @@ def _data(learned: Learned) -> Figure:
 def _causes(learned: Learned) -> Figure:
     figure = new_figure(8.0, 3.4)
     left, right = figure.subplots(1, 2)
-    for ax, name, fields in (
+    for ax, name, components in (
         (left, "true causes", learned.bars.components),
         (right, "learned components", learned.estimator.components_[_order(learned)]),
     ):
-        plot_components(fields, ax=ax, n_columns=4, scale="shared")
+        plot_components(components, ax=ax, n_columns=4, scale="shared")
         ax.set_title(name)
     return figure
 

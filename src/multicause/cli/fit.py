@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multicause.cli.console import print_pairs
+from multicause.cli.inputs import read_data
 from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, OutputFile, given, refuse_equal
-from multicause.cli.reading import read_data
 
 if TYPE_CHECKING:
     import numpy as np
 
 MODELS = ("linca", "etnmf", "gsc", "nonlinear-gsc", "mca", "mca3", "restricted-mca", "upoe")
-OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # they weigh every state of so many causes, until at rest
+OF_SEVERAL_NOISES = ("etnmf", "gsc", "mca")
+OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # most active latents; all states are weighed
 
 _OF_SELECTION = {
     "n_candidates": "--candidates and no --exact",
@@ -34,13 +35,14 @@ _OF_SELECTION = {
     "--components",
     "n_components",
     type=AT_LEAST_ONE,
-    help="Number of causes. [default: columns; upoe: as many as help]",
+    help="Number of components. [default: columns; upoe: as many as help]",
 )
-@click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Causes considered per data point (H').")
-@click.option("--learn-selection", is_flag=True, help="Learn which causes to consider, instead of deriving it.")
-@click.option("--exact", is_flag=True, help="Consider all causes, in every combination.")
+@click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Latents considered per data point (H').")
+@click.option("--learn-selection", is_flag=True, help="Learn which latents to consider, instead of deriving it.")
+@click.option("--exact", is_flag=True, help="Consider all latents, in every combination.")
+@click.option("--noise", metavar="NOISE", help="Noise of etnmf, mca or gsc, such as poisson, bernoulli or diagonal.")
 @click.option("--allow-negative", is_flag=True, help="Let etnmf learn from data with negative entries.")
-@click.option("--max-active", type=AT_LEAST_ONE, help="Most causes active at once (gamma).")
+@click.option("--max-active", type=AT_LEAST_ONE, help="Most latents active at once (gamma).")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="Most EM iterations.")
 @click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy gains less.")
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
@@ -50,17 +52,19 @@ _OF_SELECTION = {
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
 @click.option("--report", type=OutputFile(), metavar="FILE.html", help="A page with pictures of the fit.")
 @click.pass_context
-def command(ctx: click.Context, data: Path, output: Path | None, report: Path | None, **settings: Any) -> None:
+def command(
+    ctx: click.Context, data: Path, output: Path | None, trace: Path | None, report: Path | None, **settings: Any
+) -> None:
     """Learn the causes of DATA and save them as a model file."""
     from multicause.learning.stopping import Stop
     from multicause.persistence import save_model
 
     output = output or Path(f"{data.stem}.multicause.safetensors")
-    refuse_equal({"DATA": data, "--output": output, "--trace": settings["trace"], "--report": report})
+    refuse_equal({"DATA": data, "--output": output, "--trace": trace, "--report": report})
     estimator = _estimator(**settings)
     X, names = read_data(data, estimator)
     _tell_of_gaps(data, X)
-    _learn(estimator, X, names)
+    _learn(estimator, X, names, trace)
     save_model(estimator, output)
     print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
     click.echo(f"Model saved to {output}")
@@ -89,8 +93,10 @@ def _estimator(
         chosen["n_candidates"] = None
     if model in OF_ALL_STATES:
         _refuse_truncation(model, chosen)
+    if "noise" in chosen and model not in OF_SEVERAL_NOISES:
+        raise click.UsageError(f"--model {model} has one kind of noise: leave out --noise.")
     if model == "nonlinear-gsc" and "max_active" in chosen:
-        raise click.UsageError("--model nonlinear-gsc samples any number of active causes: leave out --max-active.")
+        raise click.UsageError("--model nonlinear-gsc samples any number of active latents: leave out --max-active.")
     if model == "upoe":
         _refuse_selection(chosen, anneal)
     if allow_negative and model == "etnmf":
@@ -104,13 +110,13 @@ def _estimator(
 
 
 def _refuse_truncation(model: str, chosen: dict[str, Any]) -> None:
-    """Models of all states of few causes neither preselect causes nor stop by the free energy."""
+    """Models that weigh all states of few active latents neither preselect candidates nor stop by the free energy."""
     options = {**_OF_SELECTION, "tol": "--tol"}
     for name, option in options.items():
         if name in chosen:
             raise click.UsageError(
-                f"--model {model} weighs all states of at most {OF_ALL_STATES[model]} causes until the fields rest: "
-                f"it takes no {option}. Leave it out, or use --model mca."
+                f"--model {model} weighs all states of at most {OF_ALL_STATES[model]} active latents "
+                f"until the components converge: it takes no {option}. Leave it out, or use --model mca."
             )
 
 
@@ -121,7 +127,7 @@ def _refuse_selection(chosen: dict[str, Any], anneal: float | None) -> None:
     )
     if unwanted:
         raise click.UsageError(
-            "--model upoe has projections instead of causes that are on or off: "
+            "--model upoe has projections instead of latents that are on or off: "
             f"it takes no {unwanted[0]}. Leave it out."
         )
 
@@ -135,7 +141,7 @@ def _tell_of_gaps(data: Path, X: np.ndarray) -> None:
         click.echo(f"{n_missing:,} of {X.size:,} entries of {data} {verb} missing: the fit goes by the others.")
 
 
-def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
+def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, trace: Path | None) -> None:
     """Fit; when interrupted, keep what the completed iterations learned, if there are any."""
     import numpy as np
     from sklearn.exceptions import ConvergenceWarning
@@ -143,11 +149,11 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says why the fit ended
         try:
-            estimator.fit(X)
+            estimator.fit(X, trace=trace)
         except KeyboardInterrupt:
             if not hasattr(estimator, "components_"):
                 raise
-    estimator.set_params(verbose=0, trace=None, n_jobs=None)  # of this run, not of the model
+    estimator.set_params(verbose=0, n_jobs=None)  # of this run, not of the model
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
 
@@ -160,11 +166,11 @@ def summary(estimator: Any) -> list[tuple[str, Any]]:
     activation = getattr(estimator, "activation_", None)  # which projections lack
     indices = getattr(estimator, "projection_index_", None)
     return [
-        ("causes", len(estimator.components_)),
+        ("components", len(estimator.components_)),
         ("iterations", estimator.n_iter_),
         ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
         ("free energy per data point", float(estimator.free_energy_[-1])),
         *([] if noise is None else [("noise variance", float(np.mean(noise)))]),
-        *([] if activation is None else [("active causes on average", float(activation.sum()))]),
+        *([] if activation is None else [("active latents on average", float(activation.sum()))]),
         *([] if indices is None else [("gained over a Gaussian", float(-indices.sum()))]),
     ]

@@ -21,19 +21,19 @@ def write_fit_report(path: Path, title: str, estimator: Any, shape: tuple[int, .
     settings = [(name, value) for name, value in estimator.get_params().items() if value is not None]
     sections = [
         Section("Outcome", table=outcome),
-        Section("Components", "What each cause adds to a data point when it is active.", components(estimator)),
+        Section("Components", "What each latent adds to a data point when it is active.", components(estimator)),
         Section("Free energy", "A lower bound of the log-likelihood, over the iterations.", free_energy(estimator)),
-        _of_each_cause(estimator),
+        _of_each_latent(estimator),
         Section("Settings", table=settings),
     ]
     write_report(path, title, sections)
 
 
-def _of_each_cause(estimator: Any) -> Any:
+def _of_each_latent(estimator: Any) -> Any:
     from multicause.report import Section
 
     if hasattr(estimator, "activation_"):
-        told = "How often each cause is active, from the most frequent on."
+        told = "How often each latent is active, from the most frequent on."
         return Section("Activations", told, bars(estimator.activation_, "activation probability"))
     told = "How much log-likelihood per data point each expert gains over a Gaussian, from the most helpful on."
     return Section("Gains", told, bars(-estimator.projection_index_, "gain in nats"))
@@ -62,6 +62,6 @@ def bars(heights: Any, label: str) -> Figure:
     ax = figure.subplots()
     values = np.sort(heights)[::-1]
     ax.bar(np.arange(1, len(values) + 1), values, width=1.0 if len(values) > 100 else 0.8)
-    ax.set_xlabel("cause, by rank")
+    ax.set_xlabel("latent, by rank")
     ax.set_ylabel(label)
     return figure

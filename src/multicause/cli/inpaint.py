@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--mask", type=INPUT, required=True, help="Picture of the same size, white where pixels are missing.")
 @click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: IMAGE's name, -inpainted.png]")
 @click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Causes to learn. [default: 256]")
+@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Components to learn. [default: 256]")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")

@@ -20,7 +20,7 @@ from multicause.cli.pictures import write_png
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
 @click.option("--trials", type=click.IntRange(min=1), help="Trials per setting. [default: the paper's]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Trials run at once. [default: one per core]")
-@click.option("--components", type=click.IntRange(min=1), help="Causes learned, where the experiment leaves it open.")
+@click.option("--components", type=click.IntRange(min=1), help="Number of components, where it is open.")
 @click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
 @click.pass_context
 def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output: Path, **options: Any) -> None:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from multicause.cli.inputs import column_names, load
 from multicause.cli.parameters import INPUT, OutputTable
-from multicause.cli.reading import column_names, load
 
 
 @click.command("sample")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from multicause.cli.inputs import load, read_data_for
 from multicause.cli.parameters import INPUT, OutputTable
-from multicause.cli.reading import load, read_data_for
 
 
 @click.command("score")

@@ -12,12 +12,12 @@ def compare_with_brute_force(n_components: int = 5, n_features: int = 7, n_point
     import numpy as np
 
     from multicause import LinCA
-    from multicause.models import BinaryLinear, FieldParams
+    from multicause.models import BinaryLinear, DictionaryParams
     from multicause.testing import brute_force
 
     rng = np.random.default_rng(1000)
     components = rng.normal(size=(n_components, n_features))
-    params = FieldParams(components, rng.uniform(0.1, 0.5, size=n_components), 0.5)
+    params = DictionaryParams(components, rng.uniform(0.1, 0.5, size=n_components), 0.5)
     model = BinaryLinear(n_components, n_features)
     Y, _ = model.sample(params, n_points, rng)
     estimator = LinCA.from_parameters(**params._asdict(), n_candidates=None)

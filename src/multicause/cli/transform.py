@@ -1,20 +1,20 @@
-"""`multicause transform`: posterior means of the causes, or the data without its noise."""
+"""`multicause transform`: posterior means of the latents, or the data without its noise."""
 
 from pathlib import Path
 
 import click
 
+from multicause.cli.inputs import column_names, load, read_data_for
 from multicause.cli.parameters import INPUT, OutputTable
-from multicause.cli.reading import column_names, load, read_data_for
 
 
 @click.command("transform")
 @click.argument("model", type=INPUT)
 @click.argument("data", type=INPUT)
 @click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write.")
-@click.option("--reconstruct", is_flag=True, help="Write the data that the causes explain, without noise.")
+@click.option("--reconstruct", is_flag=True, help="Write the data that the latents explain, without noise.")
 def command(model: Path, data: Path, output: Path, reconstruct: bool) -> None:
-    """Write the causes' probabilities, strengths or projections for each row of DATA."""
+    """Write the latents' probabilities, coefficients or projections for each row of DATA."""
     from multicause.tables import write_table
 
     estimator = load(model)

@@ -28,7 +28,7 @@ class Bars(NamedTuple):
 
 
 def bar_components(size: int = 5, pixel_value: float = 10.0, signed: bool = False) -> np.ndarray:
-    """Generating fields of the bars test: each row and each column of a size × size grid.
+    """Generating components of the bars test: each row and each column of a size × size grid.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-RAREST = 1e-3  # fraction of draws with enough causes below which drawing again would take too long
+SMALLEST_ACCEPTANCE = 1e-3  # fraction of draws with enough causes below which drawing again would take too long
 
 
 def draw_states(
@@ -71,8 +71,8 @@ def _check_min_active(min_active: int, activation: np.ndarray) -> None:
     for p in activation:
         n_active = np.convolve(n_active, [1.0 - p, p])
     accepted = n_active[min_active:].sum()
-    if accepted < RAREST:
+    if accepted < SMALLEST_ACCEPTANCE:
         raise ValueError(
             f"min_active={min_active} needs data points with that many causes, but only a fraction {accepted:.2g} of "
-            f"the draws has them (at least {RAREST} is needed). Lower min_active or raise probability."
+            f"the draws has them (at least {SMALLEST_ACCEPTANCE} is needed). Lower min_active or raise probability."
         )

@@ -38,7 +38,7 @@ def plot_components(
         Whether zero is in the middle: a diverging colour map, or a zero line in the middle of each waveform.
         False draws from the smaller of zero and the minimum up, in greys. None is symmetric if any value is negative.
     scale : {"individual", "shared"}, default="individual"
-        Whether each component fills the range on its own, or all share one range so that their strengths compare.
+        Whether each component fills the range on its own, or all share one range so that their amplitudes compare.
 
     Returns
     -------

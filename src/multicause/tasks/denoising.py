@@ -9,7 +9,7 @@ from multicause.tasks.images import PatchModel, as_image, check_known_pixels, ch
 from multicause.tasks.patches import Merge, Patches, with_progress
 
 SETTINGS = {"max_iter": 40, "tol": 0.0}
-PURSUIT = {"selection": "pursuit"}  # where there are candidates to select
+GREEDY = {"selection": "greedy"}  # where there are candidates to select
 
 
 class DenoisedImage(NamedTuple):
@@ -44,7 +44,7 @@ def denoise_image(
     verbose: int = 0,
     **settings: Any,
 ) -> DenoisedImage:
-    """Take Gaussian noise of unknown strength out of an image (GSC, Section 5.5).
+    """Take Gaussian noise of unknown level out of an image (GSC, Section 5.5).
 
     Spike-and-slab sparse coding learns from the noisy image itself what its patches are made of, and how strong the
     noise is. Each pixel of the result is the mean, over all overlapping patches that cover it, of the posterior mean:
@@ -58,18 +58,18 @@ def denoise_image(
     patch_size : int, default=8
         Side length of a patch.
     n_components : int or None, default=None
-        Number of causes that patches are made of. None takes 256, fewer for an image of less than 1024 patches.
+        Number of components that patches are made of. None takes 256, fewer for an image of fewer than 1024 patches.
     subtract_mean : bool, default=True
         Take the mean of each colour off each patch before the model sees it, and put it back in the end.
     weights : {"uniform", "sparsity"}, default="uniform"
-        Weights w_n of the merge: all alike, or 1 / (1 + the expected number of active causes).
+        Weights w_n of the merge: all alike, or 1 / (1 + the expected number of active latents).
     n_passes : int, default=2
         How often the image is merged. The means that are taken off are noisy in the first pass; in the next, they are
-        those of the image that the last one left. Without `subtract_mean` one pass is all.
+        the means of the previous result. Without `subtract_mean` one pass is all.
     max_patches : int, default=100_000
         Most patches that the model learns from, drawn at random; it bounds time and memory. All are denoised.
     value_range : tuple of two floats or None, default=None
-        Range that the result is clipped to. None takes that of the type for integers, and does not clip floating-point
+        Range that the result is clipped to. None takes the type's range for integers, and does not clip floating-point
         numbers.
     random_state : int, RandomState instance or None, default=None
         Seed of the model's start and of the choice of patches.
@@ -77,7 +77,7 @@ def denoise_image(
         1 shows progress on a terminal.
     **settings : dict
         Further constructor arguments of `GSC`, such as `n_candidates`, `max_active`, `max_iter`, `n_jobs`. Candidates
-        are pursued; `selection="hand-derived"` judges each cause by itself, as the paper does.
+        are selected greedily; `selection="model-based"` judges each latent by itself, as the paper does.
 
     Returns
     -------
@@ -94,7 +94,7 @@ def denoise_image(
     check_known_pixels(pixels)
     patches = Patches(pixels, patch_size)
     model = PatchModel(pixels.shape[2], subtract_mean)
-    selection = PURSUIT if settings.get("posterior", "truncated") == "truncated" else {}
+    selection = GREEDY if settings.get("posterior", "truncated") == "truncated" else {}
     settings = {**SETTINGS, **selection, "n_components": n_components, "verbose": verbose, **settings}
     model.fit(patches, np.arange(len(patches)), max_patches, random_state, **settings)
     clean = _merged(model, pixels, None, patch_size, weights, verbose)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from multicause import GSC
+from multicause.estimators import GSC
 from multicause.tasks.patches import Patches, some_of
 
 MOST_COMPONENTS = 256
@@ -103,12 +103,12 @@ class PatchModel:
             self.estimator.set_params(max_iter=max_iter, warm_start=False)
 
     def reconstruct(self, X: np.ndarray, guess: np.ndarray | None = None) -> np.ndarray:
-        """Patches without noise and without gaps; their means are those of the guess, where there is one."""
+        """Patches without noise and without gaps; their means come from the guess, where there is one."""
         rest, mean = self._split(X, guess)
         return self._joined(self.estimator.reconstruct(rest), mean)
 
     def n_active(self, X: np.ndarray, guess: np.ndarray | None = None) -> np.ndarray:
-        """How many causes each patch is made of, on average over the posterior."""
+        """How many latents are active in each patch, on average over the posterior."""
         return self.estimator.predict_proba(self._split(X, guess)[0]).sum(axis=1)
 
     def noise_level(self) -> float:

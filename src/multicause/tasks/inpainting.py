@@ -58,16 +58,16 @@ def inpaint_image(
     patch_size : int, default=8
         Side length of a patch.
     n_components : int or None, default=None
-        Number of causes that patches are made of. None takes 256, fewer for an image of less than 1024 patches.
+        Number of components that patches are made of. None takes 256, fewer for an image of fewer than 1024 patches.
     subtract_mean : bool, default=True
         Take the mean of each colour off each patch before the model sees it, and put it back in the end.
     n_passes : int, default=2
-        How often the gaps are filled. The means that are taken off are those of a blurred image in the first pass; in
-        the next, those of the image that the last one left. Without `subtract_mean` one pass is all.
+        How often the gaps are filled. The means that are taken off come from a blurred image in the first pass; in
+        the next, from the previous result. Without `subtract_mean` one pass is all.
     max_patches : int, default=100_000
         Most patches that the model learns from, drawn at random; it bounds time and memory.
     value_range : tuple of two floats or None, default=None
-        Range that filled pixels are clipped to. None takes that of the type for integers, and does not clip
+        Range that filled pixels are clipped to. None takes the type's range for integers, and does not clip
         floating-point numbers.
     random_state : int, RandomState instance or None, default=None
         Seed of the model's start and of the choice of patches.
@@ -114,7 +114,7 @@ def _filled(model: PatchModel, pixels: np.ndarray, guess: np.ndarray, patch_size
 
 
 def _merged(model: PatchModel, pixels: np.ndarray, guess: np.ndarray, patch_size: int, verbose: int) -> Merge:
-    """All patches of which something is known and something missing, weighted by how much is known."""
+    """All patches that are partly known and partly missing, weighted by how much is known."""
     patches, guessed = Patches(pixels, patch_size), Patches(guess, patch_size)
     merge = Merge(pixels.shape, patch_size)
     for rows in with_progress(patches.bands(), "Inpainting", verbose):
@@ -144,7 +144,7 @@ def _interpolated(pixels: np.ndarray) -> np.ndarray:
 
 
 def _well_known(missing: np.ndarray, patch_size: int) -> np.ndarray:
-    """Positions of the patches of which at least as much is known as of the average patch."""
+    """Positions of the patches with at least as many known pixels as the average patch."""
     known = Patches(~missing[..., None], patch_size)
     shares = np.concatenate([known.band(rows).mean(axis=1) for rows in known.bands()])
     return np.flatnonzero(shares >= shares.mean())

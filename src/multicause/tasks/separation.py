@@ -8,11 +8,11 @@ from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from multicause import GSC
+from multicause.estimators import GSC
 from multicause.tasks.patches import some_of
 
 SETTINGS = {"n_init": 3}
-NEGLIGIBLE = 1e-12  # variance of a direction, relative to the largest, below which channels only repeat each other
+SMALLEST_VARIANCE_SHARE = 1e-12  # of the largest: directions of less variance only repeat other channels
 
 
 class SeparatedSources(NamedTuple):
@@ -104,7 +104,7 @@ def _whitening(centred: np.ndarray, n_sources: int) -> tuple[np.ndarray, np.ndar
     loudness = centred.std(axis=0)  # of each channel: what differs by orders of magnitude must not look negligible
     scaled = centred / loudness
     variance, directions = np.linalg.eigh(scaled.T @ scaled / len(scaled))
-    kept = np.flatnonzero(variance > NEGLIGIBLE * variance[-1])[-n_sources:]
+    kept = np.flatnonzero(variance > SMALLEST_VARIANCE_SHARE * variance[-1])[-n_sources:]
     spread = np.sqrt(variance[kept])
     return directions[:, kept] / (loudness[:, None] * spread), spread[:, None] * directions[:, kept].T * loudness
 

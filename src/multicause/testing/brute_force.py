@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from multicause.models.base import GenerativeModel, heated_log_joint
+from multicause.models.base import GenerativeModel, heated
 
-MOST_CAUSES = 20
+MOST_LATENTS = 20
 
 
 class BruteForce(NamedTuple):
@@ -25,9 +25,9 @@ class BruteForce(NamedTuple):
 
 def all_states(n_components: int) -> np.ndarray:
     """Every binary vector of length H, as rows."""
-    if n_components > MOST_CAUSES:
+    if n_components > MOST_LATENTS:
         raise ValueError(
-            f"Brute force enumerates 2^n_components states, for at most {MOST_CAUSES} components. "
+            f"Brute force enumerates 2^n_components states, for at most {MOST_LATENTS} components. "
             f"Got {n_components} instead."
         )
     return np.array(list(product((0.0, 1.0), repeat=n_components)))
@@ -54,11 +54,11 @@ def brute_force(
     Y : ndarray of shape (N, D)
         Data points.
     candidates : ndarray of shape (N, H') or None
-        Causes that may be active; None allows all.
+        Latents that may be active; None allows all.
     max_active : int or None
-        Most causes active at once; None allows any number.
+        Most latents active at once; None allows any number.
     singletons : bool
-        Whether every single cause is kept, candidate or not.
+        Whether every single latent is kept, candidate or not.
     beta : float
         Inverse temperature.
     """
@@ -73,7 +73,7 @@ def brute_force(
         kept &= n_active <= max_active
     if singletons:
         kept |= n_active == 1.0
-    log_joint = heated_log_joint(model, params, Y, states, beta)
+    log_joint = heated(model, beta).log_joint(params, Y, states)
     tempered = np.where(kept, beta * log_joint, -np.inf)
     q = np.exp(tempered - logsumexp(tempered, axis=1, keepdims=True))
     entropy = -np.sum(q * np.log(q, out=np.zeros_like(q), where=q > 0.0), axis=1)

@@ -52,7 +52,7 @@ LESSONS = (
         "signed-bars",
         "LinCA on signed bars",
         "Each picture is a sum of a few bars, some positive (red) and some negative (blue), with noise. LinCA "
-        "sees the pictures only, and is to find the bars: twelve causes, of which it considers six per picture and "
+        "sees the pictures only, and is to find the bars: twelve causes. It considers six of them per picture and "
         "lets four be active at once. "
         "The fit is annealed: it starts at temperature 13 and cools to 1.",
         _signed_bars,
