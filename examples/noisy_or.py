@@ -40,13 +40,13 @@ class NoisyOr:
         p_on, y = np.maximum(1.0 - p_off, 1e-9), Y[:, None, :]
         return log_prior + (xlogy(y, p_on) + xlogy(1.0 - y, p_off)).sum(axis=-1)
 
-    def accumulate(self, params, Y, states, weights, beta=1.0):
+    def accumulate(self, params, Y, states, weights):
         states = np.broadcast_to(states, (*weights.shape, self.n_components))
         p_on = np.maximum(1.0 - np.exp(states @ np.log1p(-params.components)), 1e-9)
         fired = np.einsum("nk,nkh,nkd,nd->hd", weights, states, 1.0 / p_on, Y, optimize=True) * params.components
         return Sums(float(weights.sum()), np.einsum("nk,nkh->h", weights, states), fired)
 
-    def m_step(self, params, sums, step, rng):
+    def m_step(self, params, sums):
         components = np.clip(sums.fired / np.maximum(sums.s, 1e-9)[:, None], 0.001, 0.999)
         return Params(components, np.clip(sums.s / sums.weight, 1e-4, 0.999))
 

@@ -5,20 +5,27 @@ from dataclasses import dataclass
 import numpy as np
 
 from multicause.models import (
+    BernoulliNoise,
     BinaryLinear,
-    FieldParams,
+    DictionaryParams,
+    ExponentialNoise,
     GaussianMixture,
     GaussianMixtureParams,
+    GaussianNoise,
     MaximalCauses,
+    MeanParams,
     NonnegativeLinear,
+    PoissonLinear,
+    PoissonNoise,
     SpikeSlabLinear,
     SpikeSlabParams,
+    SpikeSlabPrior,
 )
 
 
 def binary_linear(n_components, n_features, rng):
     """LinCA with a parameter of every kind: close fields, unequal activations, small and large noise."""
-    params = FieldParams(
+    params = DictionaryParams(
         components=rng.normal(scale=2.0, size=(n_components, n_features)),
         activation=rng.uniform(0.02, 0.6, size=n_components),
         noise_variance=float(np.exp(rng.uniform(-3.0, 2.0))),
@@ -33,12 +40,29 @@ def nonnegative_linear(n_components, n_features, rng):
 
 
 def maximal_causes(noise):
+    """Maximal causes with components in the range of the noise's means."""
+
     def make(n_components, n_features, rng):
         _, params = binary_linear(n_components, n_features, rng)
-        fields = rng.uniform(0.01, 6.0, size=params.components.shape)
-        return MaximalCauses(n_components, n_features, noise=noise), params._replace(components=fields)
+        components = rng.uniform(0.01, 6.0, size=params.components.shape)
+        model = MaximalCauses(n_components, n_features, noise=noise)
+        if noise == GaussianNoise("diagonal"):
+            variances = np.exp(rng.uniform(-2.0, 2.0, size=n_features))
+            return model, params._replace(components=components, noise_variance=variances)
+        if noise.is_gaussian:
+            return model, params._replace(components=components)
+        if noise == BernoulliNoise():
+            components = components / 6.1
+        background = 0.0 if noise == PoissonNoise() else 0.01
+        return model, MeanParams(np.maximum(components, background), params.activation, background)
 
     return make
+
+
+def poisson_linear(n_components, n_features, rng):
+    _, params = binary_linear(n_components, n_features, rng)
+    components = rng.gamma(0.5, 3.0, size=params.components.shape)
+    return PoissonLinear(n_components, n_features), MeanParams(components, params.activation, 0.3)
 
 
 def _covariance(size, rng):
@@ -61,7 +85,8 @@ def spike_slab(noise, slab):
             slab_covariance=slabs[slab],
             noise_variance=noises[noise],
         )
-        return SpikeSlabLinear(n_components, n_features, noise=noise, slab=slab), params
+        parts = {"prior": SpikeSlabPrior(slab=slab), "noise": GaussianNoise(noise)}
+        return SpikeSlabLinear(n_components, n_features, **parts), params
 
     return make
 
@@ -87,13 +112,20 @@ def gaussian_mixture(covariance_type):
 
 
 LINEAR = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}
-MAXIMAL = {"maximal_gaussian": maximal_causes("gaussian"), "maximal_poisson": maximal_causes("poisson")}
+POISSON = {"poisson_linear": poisson_linear}
+MAXIMAL = {
+    "maximal_gaussian": maximal_causes(GaussianNoise()),
+    "maximal_diagonal": maximal_causes(GaussianNoise("diagonal")),
+    "maximal_poisson": maximal_causes(PoissonNoise()),
+    "maximal_bernoulli": maximal_causes(BernoulliNoise()),
+    "maximal_exponential": maximal_causes(ExponentialNoise()),
+}
 SPIKE_SLAB = {
     f"spike_slab_{noise}_{slab}": spike_slab(noise, slab)
     for noise in ("isotropic", "diagonal", "full")
     for slab in ("diagonal", "full")
 }
-MODELS = LINEAR | MAXIMAL | SPIKE_SLAB
+MODELS = LINEAR | POISSON | MAXIMAL | SPIKE_SLAB
 MIXTURES = {f"mixture_{shape}": gaussian_mixture(shape) for shape in ("full", "diag", "spherical")}  # one cause each
 
 
@@ -104,7 +136,7 @@ class Bare:
     n_components: int
 
     def _full(self, n_features):
-        return BinaryLinear(self.n_components, n_features, noise_floor=1e-3)
+        return BinaryLinear(self.n_components, n_features, noise=GaussianNoise(floor=1e-3))
 
     def init_params(self, moments, rng):
         return self._full(len(moments.mean)).init_params(moments, rng)
@@ -112,8 +144,8 @@ class Bare:
     def log_joint(self, params, Y, states):
         return self._full(Y.shape[1]).log_joint(params, Y, states)
 
-    def accumulate(self, params, Y, states, weights, beta=1.0):
-        return self._full(Y.shape[1]).accumulate(params, Y, states, weights, beta)
+    def accumulate(self, params, Y, states, weights):
+        return self._full(Y.shape[1]).accumulate(params, Y, states, weights)
 
-    def m_step(self, params, statistics, step, rng):
-        return self._full(params.components.shape[1]).m_step(params, statistics, step, rng)
+    def m_step(self, params, statistics):
+        return self._full(params.components.shape[1]).m_step(params, statistics)

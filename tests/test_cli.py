@@ -81,8 +81,8 @@ def test_fit_saves_a_model_and_tells_of_it(bars, folder):
     assert model.n_iter_ <= 4
     assert model.n_init == 2
     assert list(model.feature_names_in_) == [f"pixel{d}" for d in range(9)]
-    assert (model.verbose, model.trace, model.n_jobs) == (0, None, None)
-    for words in ("raise --iterations or --tol", "causes", "noise variance", f"{model.activation_.sum():.6g}"):
+    assert (model.verbose, model.n_jobs) == (0, None)
+    for words in ("raise --iterations or --tol", "components", "noise variance", f"{model.activation_.sum():.6g}"):
         assert words in said
 
 
@@ -141,10 +141,10 @@ def test_fit_writes_a_trace_and_a_report(bars, folder):
 
 def test_an_interrupted_fit_saves_what_it_has(bars, folder, monkeypatch):
     def interrupt(self, record):
-        if record.step.number == 2:
+        if record.number == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("multicause.learning.records.Progress.__call__", interrupt)
+    monkeypatch.setattr("multicause.learning.records.ProgressBar.__call__", interrupt)
     result = call("fit", "data.npy", "-n", 6, "-o", "m", "--tol", 0)
     assert result.exit_code == 130, result.output
     assert load_model("m").stop_.value in " ".join(result.stdout.split())

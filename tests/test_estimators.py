@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from multicause import ETNMF, GSC, MCA, LinCA
+from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, TruncatedGaussianMixture, UPoE
 from multicause.datasets import make_bars
-from multicause.learning import Stop
+from multicause.execution import chunks_of, split
+from multicause.learning import Annealing, DataClassification, Stop
 from multicause.testing import brute_force, check_model
 
 BOTH = pytest.mark.parametrize("estimator", [LinCA, ETNMF])
@@ -36,20 +37,18 @@ def test_transform_gives_the_same_bits_for_any_chunk_size_and_thread_count(estim
     fit = estimator(12, n_candidates=6, max_active=3, max_iter=3, tol=0.0, random_state=0).fit(X)
     whole = fit.transform(X), fit.score_samples(X)
     for chunk_size, n_jobs in ((1, 2), (256, 3), (700, 1), (10**6, 2)):
-        fit.set_params(chunk_size=chunk_size, n_jobs=n_jobs)
-        assert_array_equal(fit.transform(X), whole[0])
-        assert_array_equal(fit.score_samples(X), whole[1])
+        fit.set_params(n_jobs=n_jobs)
+        with chunks_of(chunk_size):
+            assert_array_equal(fit.transform(X), whole[0])
+            assert_array_equal(fit.score_samples(X), whole[1])
 
 
 @ALL
 def test_fit_gives_the_same_bits_for_any_thread_count(estimator):
     X = bars(estimator, 3000).X
-    fits = [
-        estimator(10, n_candidates=5, max_active=3, max_iter=6, tol=0.0, chunk_size=256, n_jobs=n, random_state=0).fit(
-            X
-        )
-        for n in (1, 2, 5)
-    ]
+    settings = {"n_candidates": 5, "max_active": 3, "max_iter": 6, "tol": 0.0, "random_state": 0}
+    with chunks_of(256):
+        fits = [estimator(10, n_jobs=n, **settings).fit(X) for n in (1, 2, 5)]
     for other in fits[1:]:
         assert_array_equal(other.components_, fits[0].components_)
         assert_array_equal(other.free_energy_, fits[0].free_energy_)
@@ -59,7 +58,7 @@ def test_fit_gives_the_same_bits_for_any_thread_count(estimator):
 def test_answers_equal_brute_force(estimator):
     X = bars(estimator, 40).X
     fit = estimator(8, n_candidates=None, max_iter=5, tol=0.0, random_state=0).fit(X)
-    oracle = brute_force(fit._fitted_model(), fit._params(), X)
+    oracle = brute_force(*fit.fitted_model(), X)
     assert_allclose(fit.transform(X), oracle.mean, atol=1e-10)
     assert_allclose(fit.predict_proba(X), oracle.mean, atol=1e-10)
     assert_allclose(fit.score_samples(X), oracle.free_energy, rtol=1e-10)
@@ -127,7 +126,7 @@ def test_given_arrays_are_copied(estimator):
 def test_a_warm_start_respects_fixed_values_and_refuses_other_shapes():
     X = bars(LinCA).X
     fit = LinCA(8, max_iter=3, tol=0.0, warm_start=True, random_state=0).fit(X)
-    fit.set_params(fixed=("noise_variance",), noise_variance_init=9.0).fit(X)
+    fit.set_params(fixed=("noise_variance",), init={"noise_variance": 9.0}).fit(X)
     assert fit.noise_variance_ == 9.0
     with pytest.raises(ValueError, match=r"must hold names among .* Got 'foo'"):
         fit.set_params(fixed=("foo",)).fit(X)
@@ -203,7 +202,8 @@ def test_samples_have_the_moments_of_the_model():
 def test_integer_weights_are_repeated_rows(estimator):
     X = bars(estimator, 60).X
     weights = np.random.default_rng(0).integers(0, 4, size=60)
-    settings = {"max_iter": 10, "tol": 0.0, "random_state": 0, "data_classification": True, "n_candidates": 4}
+    classified = Annealing(1.0, classification=DataClassification())
+    settings = {"max_iter": 10, "tol": 0.0, "random_state": 0, "annealing": classified, "n_candidates": 4}
     weighted = estimator(8, **settings).fit(X, sample_weight=weights)
     repeated = estimator(8, **settings).fit(X.repeat(weights, axis=0))
     assert_allclose(weighted.components_, repeated.components_, rtol=1e-6, atol=1e-6)
@@ -213,8 +213,9 @@ def test_a_memory_mapped_array_is_fitted_without_being_read_whole(tmp_path):
     X = bars(LinCA, 2000).X
     np.save(tmp_path / "x.npy", X)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    settings = {"max_iter": 3, "tol": 0.0, "random_state": 0, "chunk_size": 256}
-    assert_array_equal(LinCA(8, **settings).fit(mapped).components_, LinCA(8, **settings).fit(X).components_)
+    settings = {"max_iter": 3, "tol": 0.0, "random_state": 0}
+    with chunks_of(256):
+        assert_array_equal(LinCA(8, **settings).fit(mapped).components_, LinCA(8, **settings).fit(X).components_)
 
 
 def test_more_causes_than_features_are_legal():
@@ -290,8 +291,8 @@ def test_negative_data_for_a_non_negative_model_are_named_and_can_be_allowed():
         ETNMF(2).fit(X)
     fit = ETNMF(8, allow_negative=True, random_state=0).fit(X)
     assert (fit.components_ >= 0.0).all()
-    with pytest.raises(ValueError, match="Negative values in data passed to ETNMF: components_init holds -1"):
-        ETNMF(2, components_init=-np.ones((2, 16)), allow_negative=True).fit(X)
+    with pytest.raises(ValueError, match=r"Negative values in data passed to ETNMF: init\['components'\] holds -1"):
+        ETNMF(2, allow_negative=True, init={"components": -np.ones((2, 16))}).fit(X)
 
 
 BAD_ARGUMENTS = [
@@ -308,16 +309,21 @@ BAD_ARGUMENTS = [
     ({"max_iter": 0}, "'max_iter' parameter"),
     ({"tol": -1.0}, "'tol' parameter"),
     ({"n_init": 0}, "'n_init' parameter"),
-    ({"chunk_size": 0}, "'chunk_size' parameter"),
     ({"annealing": 13.0}, "'annealing' parameter"),
     ({"activation_type": "own"}, "'activation_type' parameter"),
-    ({"activation_init": 1.5}, "'activation_init' parameter"),
-    ({"activation_init": [0.5, 0.5]}, r"one number or one per component \(16\). Got shape \(2,\)"),
-    ({"activation_init": [2.0] * 16}, "strictly between 0 and 1"),
-    ({"noise_variance_init": 0.0}, "'noise_variance_init' parameter"),
-    ({"components_init": np.ones((2, 2))}, r"\(n_components, n_features\) = \(16, 16\). Got \(2, 2\)"),
+    ({"init": np.ones((16, 16))}, r"'init' parameter of LinCA must be an instance of 'dict' or None"),
+    (
+        {"init": {"weights": 1.0}},
+        r"'init' parameter of LinCA must hold names among .*'noise_variance'\). Got 'weights'",
+    ),
+    ({"init": {"slab_mean": 1.0}}, r"must hold names among .*'noise_variance'\). Got 'slab_mean'"),
+    ({"init": {"activation": 1.5}}, r"init\['activation'\]' must hold probabilities strictly between 0 and 1. Got 1.5"),
+    ({"init": {"activation": [0.5, 0.5]}}, r"one number or one per component \(16\). Got shape \(2,\)"),
+    ({"init": {"activation": [2.0] * 16}}, "strictly between 0 and 1"),
+    ({"init": {"noise_variance": 0.0}}, r"init\['noise_variance'\]' must hold positive, finite variances. Got 0.0"),
+    ({"init": {"components": np.ones((2, 2))}}, r"\(n_components, n_features\) = \(16, 16\). Got \(2, 2\)"),
     ({"fixed": ("weights",)}, r"must hold names among .*'noise_variance'\). Got 'weights'"),
-    ({"fixed": ("activation",)}, r"give 'activation_init' too"),
+    ({"fixed": ("activation",)}, r"give init=\{'activation': ...\} too"),
 ]
 
 
@@ -325,6 +331,92 @@ BAD_ARGUMENTS = [
 def test_absurd_arguments_get_a_clear_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         LinCA(**arguments).fit(bars(LinCA, 30).X)
+
+
+@ALL
+def test_an_initial_value_that_the_model_does_not_know_is_named(estimator):
+    known = r"must hold names among \('components', 'activation', .*'noise_variance'\). Got 'background' instead"
+    with pytest.raises(ValueError, match=f"The 'init' parameter of {estimator.__name__} {known}"):
+        estimator(2, init={"background": 1.0}).fit(bars(estimator, 30).X)
+
+
+def test_the_initial_values_that_a_model_knows_follow_its_noise():
+    X, known = np.ones((5, 3)), r"must hold names among \('components', 'activation', 'background'\)"
+    for estimator in (MCA, ETNMF):
+        with pytest.raises(ValueError, match=f"'init' parameter of {estimator.__name__} {known}. Got 'noise_variance'"):
+            estimator(2, noise="poisson", init={"noise_variance": 1.0}).fit(X)
+        with pytest.raises(ValueError, match=f"'fixed' parameter of {estimator.__name__} {known}. Got 'noise_varian"):
+            estimator(2, noise="poisson", fixed=("noise_variance",)).fit(X)
+    for estimator in (MCA3, RestrictedMCA):
+        with pytest.raises(ValueError, match=rf"'init' parameter of {estimator.__name__} must .* Got 'noise_variance'"):
+            estimator(2, init={"noise_variance": 1.0}).fit(X)
+
+
+def test_from_parameters_asks_for_what_the_noise_has_and_for_nothing_else():
+    common = {"components": np.ones((2, 3)), "activation": 0.5}
+    poisson = MCA.from_parameters(noise="poisson", **common)
+    assert poisson.background_ == 0.0
+    assert not hasattr(poisson, "noise_variance_")
+    assert MCA.from_parameters(noise="poisson", background=2.0, **common).background_ == 2.0
+    assert_array_equal(
+        MCA.from_parameters(noise="gaussian-diagonal", noise_variance=2.0, **common).noise_variance_, np.full(3, 2.0)
+    )
+
+
+@pytest.mark.parametrize(
+    ("estimator", "settings", "message"),
+    [
+        (MCA, {}, "MCA.from_parameters needs 'noise_variance' with these settings"),
+        (MCA, {"background": 1.0}, "MCA.from_parameters needs 'noise_variance' with these settings"),
+        (
+            MCA,
+            {"noise_variance": 1.0, "background": 1.0},
+            "MCA.from_parameters has no 'background' with these settings",
+        ),
+        (MCA, {"noise": "poisson", "noise_variance": 1.0}, "MCA.from_parameters has no 'noise_variance' with these"),
+        (ETNMF, {"noise": "poisson"}, "ETNMF.from_parameters needs 'background' with these settings"),
+        (LinCA, {}, "LinCA.from_parameters needs 'noise_variance' with these settings"),
+        (LinCA, {"noise_variance": 1.0, "background": 1.0}, "unexpected keyword argument 'background'"),
+        (GSC, {"slab_mean": 1.0}, "GSC.from_parameters needs 'noise_variance' with these settings"),
+    ],
+)
+def test_from_parameters_names_what_is_missing_or_superfluous(estimator, settings, message):
+    with pytest.raises(TypeError, match=message):
+        estimator.from_parameters(components=np.ones((2, 3)), activation=0.5, **settings)
+
+
+@pytest.mark.parametrize("n_rows", [0, -256, 2.5, "256", None])
+def test_absurd_sizes_of_chunks_get_a_clear_error(n_rows):
+    with (
+        pytest.raises(ValueError, match=r"chunks_of needs a number of rows in the range \[1, inf\). Got .* instead"),
+        chunks_of(n_rows),
+    ):
+        pass
+
+
+def test_chunks_are_as_before_after_their_context_even_after_an_error():
+    X = np.zeros((1000, 3))
+    with chunks_of(256):
+        assert len(split(X, 2)) == 4
+        with chunks_of(500):
+            assert len(split(X, 2)) == 2
+        assert len(split(X, 2)) == 4
+    with pytest.raises(ZeroDivisionError), chunks_of(256):
+        raise ZeroDivisionError
+    assert len(split(X, 2)) == 1
+
+
+@pytest.mark.parametrize("estimator", [LinCA, MCA3, UPoE, TruncatedGaussianMixture])
+def test_a_trace_that_cannot_be_written_gets_a_clear_error(estimator, tmp_path):
+    X = np.abs(bars(estimator, 30).X)
+    for trace in (1, True, [tmp_path / "trace.jsonl"]):  # a number would be an open file of the process
+        with pytest.raises(TypeError, match=r"'trace' of a fit must be the path of a file or None. Got .* instead"):
+            estimator(2, random_state=0).fit(X, trace=trace)
+    with pytest.raises(FileNotFoundError, match=r"nowhere"):
+        estimator(2, random_state=0).fit(X, trace=tmp_path / "nowhere" / "trace.jsonl")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'trace'"):
+        estimator(2, trace=tmp_path / "trace.jsonl")
+    assert not list(tmp_path.iterdir())
 
 
 def test_wrong_states_and_sample_sizes_get_a_clear_error():
@@ -335,7 +427,7 @@ def test_wrong_states_and_sample_sizes_get_a_clear_error():
         fit.sample(0)
     with pytest.raises(ValueError, match="X has 2 features, but LinCA is expecting 3 features"):
         fit.transform(np.ones((1, 2)))
-    with pytest.raises(ValueError, match=r"'noise_variance' must be one positive number. Got -1.0"):
+    with pytest.raises(ValueError, match=r"'noise_variance' must hold positive, finite variances. Got -1.0"):
         LinCA.from_parameters(components=np.ones((2, 3)), activation=0.5, noise_variance=-1.0)
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         LinCA(2).fit(np.ones((3, 2)), sample_weight=[1.0, -1.0, 1.0])
@@ -350,13 +442,18 @@ def test_docstrings_name_the_real_arguments(estimator):
     assert named == list(inspect.signature(estimator).parameters)
 
 
+def small_model(estimator):
+    components = np.ones((3, 4))
+    return estimator.from_parameters(components=components, activation=0.5, noise_variance=1.0).fitted_model().model
+
+
 @BOTH
 def test_the_models_pass_their_own_check(estimator):
-    check_model(estimator(3)._model(3, 4))
+    check_model(small_model(estimator))
 
 
 def test_check_model_says_what_is_wrong():
-    model = LinCA(3)._model(3, 4)
+    model = small_model(LinCA)
 
     class NoMStep:
         n_components, n_features = 3, 4
@@ -367,7 +464,7 @@ def test_check_model_says_what_is_wrong():
         check_model(NoMStep())
 
     class Worsens(type(model)):
-        def m_step(self, params, statistics, step, rng):
+        def m_step(self, params, statistics):
             return params._replace(noise_variance=100.0 * params.noise_variance)
 
     with pytest.raises(AssertionError, match="must not lower the likelihood"):

@@ -11,12 +11,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.mixture import GaussianMixture as ReferenceMixture
 
 from multicause import TruncatedGaussianMixture, load_model, save_model
-from multicause.backends.numba_cpu import load
-from multicause.execution import split
+from multicause.execution import chunks_of, split
 from multicause.learning import Stop
 from multicause.models import GaussianMixture
 from multicause.posteriors import TruncatedPosterior
-from multicause.posteriors.definition import DefinitionWalk
+from multicause.posteriors.e_steps.definition import DefinitionEStep
+from multicause.posteriors.e_steps.gaussian_mixture import GaussianMixtureEStep
 from multicause.testing import brute_force, check_model
 
 from cases import MIXTURES
@@ -40,9 +40,9 @@ def make_case(covariance_type, size, seed, n_rows=13):
     return model, params, Y, candidates.astype(np.int32), rng
 
 
-def walks(model, params, singletons, beta):
-    """The kernel's walk and the definition's."""
-    return [walk(model, params, 1, singletons, beta) for walk in (load("gaussian_mixture").Walk, DefinitionWalk)]
+def e_steps(model, params, singletons, beta):
+    """The kernel's E-step and the definition's."""
+    return [kind(model, params, 1, singletons, beta) for kind in (GaussianMixtureEStep, DefinitionEStep)]
 
 
 def assert_statistics_close(actual, wanted, tolerance):
@@ -57,25 +57,24 @@ def test_kernel_and_definition_equal_brute_force(covariance_type, size, singleto
     model, params, Y, candidates, rng = make_case(covariance_type, size, seed)
     weights = rng.uniform(0.0, 2.0, size=len(Y)) * (rng.random(len(Y)) < 0.8)
     oracle = brute_force(model, params, Y, candidates=candidates, max_active=1, singletons=singletons, beta=beta)
-    wanted = model.accumulate(params, Y, oracle.states, weights[:, None] * oracle.q, beta)
-    for walk in walks(model, params, singletons, beta):
-        evidence = walk.evidence(Y)
-        assert_allclose(walk.free_energies(evidence, candidates), oracle.free_energy, rtol=1e-10, atol=1e-10)
-        free_energies, means = walk.means(evidence, candidates)
-        assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
-        assert_allclose(means, oracle.mean, rtol=0, atol=1e-10)
-        assert_allclose(walk.reconstruct(walk.evidence(Y), candidates), oracle.mean @ params.means, rtol=0, atol=1e-9)
-        free_energies, statistics = walk.accumulate(walk.evidence(Y), candidates, weights)[:2]
-        assert_allclose(free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
-        assert_statistics_close(statistics, wanted, 1e-10)
+    wanted = model.accumulate(params, Y, oracle.states, weights[:, None] * oracle.q)
+    for e_step in e_steps(model, params, singletons, beta):
+        terms = e_step.terms(Y)
+        assert_allclose(e_step.free_energies(terms, candidates), oracle.free_energy, rtol=1e-10, atol=1e-10)
+        assert_allclose(e_step.means(terms, candidates), oracle.mean, rtol=0, atol=1e-10)
+        assert_allclose(e_step.reconstruct(e_step.terms(Y), candidates), oracle.mean @ params.means, rtol=0, atol=1e-9)
+        found = e_step.accumulate(e_step.terms(Y), candidates, weights)
+        assert_allclose(found.free_energies, oracle.free_energy, rtol=1e-10, atol=1e-10)
+        assert_allclose(found.means, oracle.mean, rtol=0, atol=1e-10)
+        assert_statistics_close(found.statistics, wanted, 1e-10)
 
 
 @SHAPES
 @given(size=sizes(most_clusters=30), seed=st.integers(0, 10**6))
 def test_kernel_selects_what_the_definition_selects(covariance_type, size, seed):
     model, params, Y, _, _ = make_case(covariance_type, size, seed)
-    kernel, definition = walks(model, params, False, 1.0)
-    chosen, wanted = kernel.select(kernel.evidence(Y), size[1]), definition.select(Y, size[1])
+    kernel, definition = e_steps(model, params, False, 1.0)
+    chosen, wanted = kernel.select(kernel.terms(Y), size[1]), definition.select(Y, size[1])
     scores = model.selection_scores(params, Y)
     assert_allclose(
         np.take_along_axis(scores, chosen.astype(int), 1).sum(axis=1),
@@ -230,10 +229,13 @@ def test_answers_have_the_same_bits_for_any_chunk_size_and_thread_count(covarian
     assert_array_equal(TruncatedGaussianMixture(12, **settings).fit_predict(X), fit.predict(X))
     whole = fit.transform(X), fit.score_samples(X), fit.reconstruct(X)
     for chunk_size, n_jobs in ((1, 2), (256, 3), (700, 1), (10**6, 2)):
-        fit.set_params(chunk_size=chunk_size, n_jobs=n_jobs)
-        for answer, wanted in zip((fit.transform(X), fit.score_samples(X), fit.reconstruct(X)), whole, strict=True):
+        fit.set_params(n_jobs=n_jobs)
+        with chunks_of(chunk_size):
+            answers = fit.transform(X), fit.score_samples(X), fit.reconstruct(X)
+        for answer, wanted in zip(answers, whole, strict=True):
             assert_array_equal(answer, wanted)
-    fits = [TruncatedGaussianMixture(12, chunk_size=256, n_jobs=n, **settings).fit(X) for n in (1, 2, 5)]
+    with chunks_of(256):
+        fits = [TruncatedGaussianMixture(12, n_jobs=n, **settings).fit(X) for n in (1, 2, 5)]
     for other in fits[1:]:
         assert_array_equal(other.means_, fits[0].means_)
         assert_array_equal(other.covariances_, fits[0].covariances_)
@@ -310,9 +312,11 @@ def test_a_warm_start_goes_on_and_refuses_other_shapes():
     whole = TruncatedGaussianMixture(5, max_iter=9, tol=0.0, **given).fit(X)
     parts = TruncatedGaussianMixture(5, max_iter=4, tol=0.0, warm_start=True, **given).fit(X)
     assert_fits_close(parts.set_params(max_iter=5).fit(X), whole, 1e-10)
-    with pytest.raises(ValueError, match=r"goes on from means_ of shape \(5, 3\).*Set warm_start=False"):
+    message = r"goes on from covariances_ of shape \(5, 3, 3\), .* ask for \(5, 3\). Set warm_start=False"
+    with pytest.raises(ValueError, match=message):
         parts.set_params(covariance_type="diag").fit(X)
-    with pytest.raises(ValueError, match=r"goes on from means_ of shape \(5, 3\).*Set warm_start=False"):
+    message = r"goes on from weights_ of shape \(5,\), .* ask for \(4,\). Set warm_start=False"
+    with pytest.raises(ValueError, match=message):
         parts.set_params(covariance_type="full", n_components=4).fit(X)
 
 

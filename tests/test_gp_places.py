@@ -7,14 +7,13 @@ from scipy.optimize import check_grad
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from multicause import InvECA, load_model, save_model
-from multicause.backends import numba_cpu
 from multicause.datasets import make_scenes, shape_objects
 from multicause.execution import split
 from multicause.execution.in_process import InProcess
 from multicause.models.base import DataMoments
 from multicause.selection import GPSelect
 from multicause.selection.gaussian_process import leave_one_out
-from multicause.selection.gp_places import PixelwiseKernel, PlaceSelect
+from multicause.selection.gp_places import PixelwiseKernel, PlacedMeans, PlaceSelect
 
 N, H, P = 8, 3, 9
 SHAPE, WINDOW = (4, 4, 2), (2, 2)
@@ -40,8 +39,9 @@ def learned(X, table, gp, weights=None):
     """The selection after one E-step that saw `table`, (n, H, P)."""
     chunks = split(X, H, 256, weights)
     with InProcess(1) as executor:
-        state = PlaceSelect(gp, SHAPE, WINDOW).begin(executor, chunks, moments(X, weights), H * P, seed=1)
-        chunks[0].memory["targets"] = numba_cpu.load("gp_select").sparse_targets(table.reshape(len(X), -1), 0.0)
+        state = PlaceSelect(gp, SHAPE, WINDOW).begin(executor, chunks, moments(X, weights), H, seed=1)
+        everywhere = np.tile(np.arange(P), (len(X), H, 1))
+        state.observe(chunks[0], PlacedMeans(np.tile(np.arange(H), (len(X), 1)), everywhere, table))
         state.learn(0)
         return state, chunks[0]
 
@@ -91,7 +91,7 @@ def test_predictions_equal_regression_on_all_windows(case, kernel):
     K = state.kernel(windows)
     smooth = state.kernel(windows, windows.copy())
     wanted = (smooth @ np.linalg.solve(K, T)).reshape(N, P, H).transpose(0, 2, 1)
-    assert_allclose(state.affinity(X), wanted, atol=TOLERANCE)
+    assert_allclose(state.function(X), wanted, atol=TOLERANCE)
     others = leave_one_out(K, T).reshape(N, P, H).transpose(0, 2, 1)
     something = table > 0.0
     assert_allclose(state.scores(chunk)[something], others[something], atol=TOLERANCE)
@@ -99,7 +99,7 @@ def test_predictions_equal_regression_on_all_windows(case, kernel):
     new = images(rng, 3)
     seen = state.kernel(windows_of(new), windows)
     assert_allclose(
-        state.affinity(new), (seen @ np.linalg.solve(K, T)).reshape(3, P, H).transpose(0, 2, 1), atol=TOLERANCE
+        state.function(new), (seen @ np.linalg.solve(K, T)).reshape(3, P, H).transpose(0, 2, 1), atol=TOLERANCE
     )
 
 
@@ -109,8 +109,8 @@ def test_enough_pivots_are_as_good_as_all_features(case):
     full, _ = learned(X, table, GPSelect("linear"))
     pivoted, _ = learned(X, table, GPSelect("linear", rank=N * P, tolerance=0.0))
     few, _ = learned(X, table, GPSelect("linear", rank=2))
-    assert_allclose(pivoted.affinity(X), full.affinity(X), atol=TOLERANCE)
-    assert np.abs(few.affinity(X) - full.affinity(X)).max() > 1e-2
+    assert_allclose(pivoted.function(X), full.function(X), atol=TOLERANCE)
+    assert np.abs(few.function(X) - full.function(X)).max() > 1e-2
 
 
 def test_a_weight_of_two_is_a_row_given_twice(case):
@@ -121,7 +121,7 @@ def test_a_weight_of_two_is_a_row_given_twice(case):
     weighted, _ = learned(X, table, GPSelect(), weights)
     repeated, _ = learned(X[rows], table[rows], GPSelect())
     assert_array_equal(weighted.knots, repeated.knots)
-    assert_allclose(weighted.affinity(X), repeated.affinity(X), atol=TOLERANCE)
+    assert_allclose(weighted.function(X), repeated.function(X), atol=TOLERANCE)
 
 
 def test_the_kernel_learns_from_windows_where_something_is(case):
@@ -130,7 +130,7 @@ def test_the_kernel_learns_from_windows_where_something_is(case):
     first = state.kernel.theta.copy()
     state.learn(1)
     assert not np.array_equal(state.kernel.theta, first)
-    assert np.isfinite(state.affinity(X)).all()
+    assert np.isfinite(state.function(X)).all()
 
 
 def test_places_are_predicted_of_new_images(tmp_path):
@@ -139,14 +139,14 @@ def test_places_are_predicted_of_new_images(tmp_path):
     fit = InvECA(2, (5, 5), selection=GPSelect(), max_iter=15, tol=0.0, random_state=0).fit(drawn.X[:300])
     new = slice(300, 400)
     present = fit.transform(drawn.X[new]) > 0.5
-    found = fit.affinity_(drawn.X[new].reshape(100, -1)).argmax(axis=2)
+    found = fit.selection_function_(drawn.X[new].reshape(100, -1)).argmax(axis=2)
     corners = fit.locate(drawn.X[new])
     assert present.sum() > 60
     agree = (corners[..., 0] * 8 + corners[..., 1])[present] == found[present]
     assert agree.mean() > 0.95
     again = InvECA(2, (5, 5), selection=GPSelect(), max_iter=15, tol=0.0, random_state=0, n_jobs=1).fit(drawn.X[:300])
-    assert_array_equal(again.affinity_.values, fit.affinity_.values)
+    assert_array_equal(again.selection_function_.values, fit.selection_function_.values)
     save_model(fit, tmp_path / "model.safetensors")
     loaded = load_model(tmp_path / "model.safetensors")
     assert_array_equal(loaded.locate(drawn.X[new]), corners)
-    assert_allclose(loaded.affinity_.kernel().theta, fit.affinity_.theta)
+    assert_allclose(loaded.selection_function_.kernel().theta, fit.selection_function_.theta)

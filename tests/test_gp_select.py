@@ -25,7 +25,7 @@ from multicause.selection.gaussian_process import (
     noise_variance,
     pivots,
 )
-from multicause.selection.gp_select import remember
+from multicause.selection.gp_select import Features
 
 from cases import Bare
 
@@ -98,9 +98,13 @@ def selection_on(Y, S, selection, n_candidates=2, chunk_size=256):
     with InProcess() as executor:
         learning = selection.begin(executor, chunks, moments, S.shape[1], seed=7)
         for chunk in chunks:
-            remember(chunk, S[chunk.start : chunk.stop])
+            learning.observe(chunk, S[chunk.start : chunk.stop])
         learning.learn(0)
     return learning, chunks, moments
+
+
+def not_the_model(n_candidates):
+    raise AssertionError("the model was asked for candidates, though a selection function is learned")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -111,18 +115,18 @@ def test_at_full_rank_the_candidates_are_those_of_the_definition(name):
     learning, chunks, _ = selection_on(Y, S, selection)
     K = named_kernel(name, moments)(Y)
     order = np.argsort(-leave_one_out(K, S), axis=1)[:, :2]
-    chosen = np.concatenate([learning.candidates(chunk, 2) for chunk in chunks])
+    chosen = np.concatenate([learning.candidates(chunk, 2, not_the_model) for chunk in chunks])
     assert_array_equal(chosen, np.sort(order, axis=1))
     regression = GaussianProcessRegressor(named_kernel(name, moments), optimizer=None).fit(Y, S)
     new = np.random.default_rng(5).normal(2.0, 3.0, size=(10, 4))
-    assert_allclose(learning.affinity(new), regression.predict(new), atol=1e-6)
+    assert_allclose(learning.function(new), regression.predict(new), atol=1e-6)
 
 
 def test_low_rank_leave_one_out_equals_refits_of_the_low_rank_regression():
     """(f - e s) / (1 - e), weights included, against solving the ridge regression without the row."""
     Y, S, _ = regression_problem(50)
     learning, chunks, _ = selection_on(Y, S, GPSelect("rbf", rank=7, random_fraction=0.0))
-    phi, leverage = chunks[0].memory["features"], chunks[0].memory["leverage"]
+    phi, leverage = chunks[0].recall(Features)
     assert phi.shape == (50, 7)
     noise = noise_variance(learning.kernel, Y[0])
     fitted = phi @ learning._coefficients
@@ -138,20 +142,21 @@ def test_candidates_do_not_depend_on_chunks_and_random_ones_come_from_the_rest()
     Y, S = rng.normal(size=(600, 5)), rng.random((600, 12))
     settings = [selection_on(Y, S, GPSelect("linear"), chunk_size=size) for size in (256, 10_000)]
     first, second = (
-        np.concatenate([learning.candidates(chunk, 5) for chunk in chunks]) for learning, chunks, _ in settings
+        np.concatenate([learning.candidates(chunk, 5, not_the_model) for chunk in chunks])
+        for learning, chunks, _ in settings
     )
     assert_array_equal(first, second)
     learning, chunks, _ = settings[1]
     assert (np.diff(first, axis=1) > 0).all()
     predicted = selection_on(Y, S, GPSelect("linear", random_fraction=0.0), chunk_size=10_000)
-    best = predicted[0].candidates(predicted[1][0], 4)
+    best = predicted[0].candidates(predicted[1][0], 4, not_the_model)
     kept = (first[:, :, None] == best[:, None, :]).any(axis=1)
-    assert kept.all()  # four of five by affinity, the fifth at random
+    assert kept.all()  # four of five by the selection function, the fifth at random
     extra = first.sum(axis=1) - best.sum(axis=1)
     counts = np.bincount(extra, minlength=12)
     assert counts.min() > 10  # any of the twelve is drawn now and then
     learning.iteration += 1
-    assert (learning.candidates(chunks[0], 5) != first).any()
+    assert (learning.candidates(chunks[0], 5, not_the_model) != first).any()
 
 
 def test_pick_draws_uniformly_without_repetition():
@@ -171,17 +176,17 @@ def test_every_truncated_estimator_learns_with_it(estimator):
     derived = estimator(8, **settings).fit(X)
     assert learned.score(X) > derived.score(X) - 0.1 * abs(derived.score(X))
     assert_allclose(learned.free_energy_[-1], learned.score(X), rtol=1e-12)
-    assert learned.affinity_(X).shape == (500, 8)
+    assert learned.selection_function_(X).shape == (500, 8)
     again = estimator(8, selection=GPSelect(), **settings, n_jobs=1).fit(X)
     assert_array_equal(again.components_, learned.components_)
 
 
-def test_most_of_the_affinity_is_the_posterior():
+def test_most_of_the_selection_function_is_the_posterior():
     bars = make_bars(1000, 4, noise=1.0, signed=True, random_state=1001)
     fit = LinCA(8, n_candidates=5, max_active=3, selection=GPSelect(), max_iter=40, tol=0, n_init=3, random_state=0)
     fit.fit(bars.X)
     new = make_bars(500, 4, noise=1.0, signed=True, random_state=1002).X
-    assert np.corrcoef(fit.affinity_(new).ravel(), fit.predict_proba(new).ravel())[0, 1] > 0.8
+    assert np.corrcoef(fit.selection_function_(new).ravel(), fit.predict_proba(new).ravel())[0, 1] > 0.8
 
 
 def test_missing_entries_count_as_average_ones():
@@ -195,8 +200,8 @@ def test_a_fit_with_random_candidates_converges():
     X = make_bars(300, 4, noise=1.0, signed=True, random_state=0).X
     fit = LinCA(8, n_candidates=4, selection=GPSelect(update_every=3), max_iter=300, random_state=0).fit(X)
     assert fit.n_iter_ < 300
-    fit.set_params(selection="hand-derived").fit(X)
-    assert not hasattr(fit, "affinity_")
+    fit.set_params(selection="model-based").fit(X)
+    assert not hasattr(fit, "selection_function_")
 
 
 def test_a_saved_selection_chooses_alike(tmp_path):
@@ -215,8 +220,8 @@ def test_a_kernel_of_ones_own_gets_noise_where_it_has_none():
     X = make_bars(200, 3, noise=1.0, signed=True, random_state=0).X
     for kernel in (Matern(10.0), ConstantKernel(0.5) * RBF(10.0) + WhiteKernel(0.2)):
         fit = LinCA(6, n_candidates=3, selection=GPSelect(kernel), max_iter=12, tol=0, random_state=0).fit(X)
-        assert noise_variance(fit.affinity_.kernel(), X[0]) > 0.0
-    assert fit.affinity_.kernel().n_dims == 3
+        assert noise_variance(fit.selection_function_.kernel(), X[0]) > 0.0
+    assert fit.selection_function_.kernel().n_dims == 3
 
 
 @pytest.mark.parametrize(
@@ -252,9 +257,9 @@ def test_impossible_combinations_are_refused():
 def test_truncated_em_of_a_model_equals_the_estimator_of_that_model():
     X = make_bars(300, 4, noise=1.0, signed=True, random_state=0).X
     settings = {"n_candidates": 4, "max_active": 3, "max_iter": 10, "tol": 0.0, "random_state": 0}
-    for selection in ("hand-derived", GPSelect()):
+    for selection in ("model-based", GPSelect()):
         wanted = LinCA(8, selection=selection, **settings).fit(X)
-        model = wanted._model(8, 16, DataMoments(300.0, X.mean(axis=0), X.var(axis=0)))
+        model = wanted._fit_of(8, DataMoments(300.0, X.mean(axis=0), X.var(axis=0))).model
         em = TruncatedEM(model, selection=selection, **settings).fit(X)
         assert_allclose(em.params_.components, wanted.components_, rtol=1e-9, atol=1e-9)
         assert_allclose(em.transform(X), wanted.transform(X), atol=1e-10)
@@ -265,12 +270,12 @@ def test_truncated_em_of_a_model_equals_the_estimator_of_that_model():
 def test_truncated_em_learns_the_selection_of_a_model_that_has_none():
     X = make_bars(500, 4, noise=1.0, signed=True, random_state=1000).X
     em = TruncatedEM(Bare(8), n_candidates=5, max_active=3, max_iter=30, tol=0, random_state=0).fit(X)
-    assert em.affinity_.selection == GPSelect()
+    assert em.selection_function_.selection == GPSelect()
     assert em.score(X) > LinCA(1, random_state=0).fit(X).score(X)
     assert not hasattr(em, "sample")
     assert not hasattr(em, "reconstruct")
     exact = TruncatedEM(Bare(8), n_candidates=None, max_iter=5, tol=0, random_state=0).fit(X)
-    assert not hasattr(exact, "affinity_")
+    assert not hasattr(exact, "selection_function_")
     assert (np.diff(exact.free_energy_) > -1e-9).all()
     warm = TruncatedEM(Bare(8), n_candidates=None, max_iter=5, tol=0, random_state=0, warm_start=True).fit(X)
     assert warm.fit(X).free_energy_[0] == pytest.approx(exact.free_energy_[-1], rel=1e-9)
@@ -284,7 +289,7 @@ def test_truncated_em_learns_the_selection_of_a_model_that_has_none():
         (object(), "auto", r"lacks n_components \(an int\), init_params, log_joint, accumulate, m_step\."),
         (
             Bare(3),
-            "hand-derived",
+            "model-based",
             "the model Bare: it lacks selection_scores, without which selection must be a GPSelect",
         ),
     ],

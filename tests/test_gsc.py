@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from multicause import GSC, Annealing, LinCA
 from multicause.datasets import make_bars
-from multicause.execution import InProcess, split
+from multicause.execution import InProcess, chunks_of, split
 from multicause.learning import EM, Plan, run
-from multicause.learning.moments import data_moments
-from multicause.models import SpikeSlabLinear
+from multicause.learning.initialisation.moments import data_moments
+from multicause.models import GaussianNoise, SpikeSlabLinear, SpikeSlabPrior
 from multicause.models.spike_slab_linear import as_matrix
 from multicause.posteriors import ExactPosterior, FactoredPosterior, TruncatedPosterior
 from multicause.testing import brute_force, check_model
@@ -36,7 +36,7 @@ def with_gaps(X, share, seed=0):
 def test_answers_equal_brute_force(noise, slab):
     X = signed_bars(40)
     fit = GSC(5, posterior="exact", noise=noise, slab=slab, max_iter=5, tol=0.0, random_state=0).fit(X)
-    model, params = fit._fitted_model(), fit._params()
+    model, params = fit.fitted_model()
     oracle = brute_force(model, params, X)
     codes = np.einsum("nk,nkh->nh", oracle.q, model.codes(params, X, oracle.states))
     assert_allclose(fit.predict_proba(X), oracle.mean, atol=1e-9)
@@ -69,7 +69,7 @@ def test_the_learned_attributes_have_the_shapes_of_their_kind(noise, slab):
 @NOISES
 @SLABS
 def test_the_model_keeps_the_contract(noise, slab):
-    check_model(SpikeSlabLinear(4, 5, noise=noise, slab=slab))
+    check_model(SpikeSlabLinear(4, 5, prior=SpikeSlabPrior(slab=slab), noise=GaussianNoise(noise)))
 
 
 def test_samples_have_the_moments_of_the_model():
@@ -101,7 +101,7 @@ def test_the_factored_posterior_is_exact_where_causes_do_not_interact(name, seed
     rng = np.random.default_rng(seed)
     model, params = SPIKE_SLAB[name](n_components, 4, rng)
     if n_components == 2:  # fields that are orthogonal once the noise is white
-        noise = np.linalg.inv(as_matrix(model.noise_matrix(params)))
+        noise = np.linalg.inv(as_matrix(model.noise_covariance(params)))
         fields = params.components
         fields[1] -= (fields[1] @ noise @ fields[0]) / (fields[0] @ noise @ fields[0]) * fields[0]
     Y = model.sample(params, 20, rng)[0]
@@ -138,26 +138,27 @@ def test_the_factored_bound_never_falls_and_stays_below_the_evidence(noise, miss
 def test_the_free_energy_never_falls_with_missing_entries(noise, slab):
     X = with_gaps(signed_bars(150), 0.2)
     settings = {"n_candidates": 3, "max_active": 2, "monotone": True, "max_iter": 8, "tol": 0.0, "random_state": 0}
-    for selection in ("hand-derived", "pursuit"):
+    for selection in ("model-based", "greedy"):
         history = GSC(4, noise=noise, slab=slab, selection=selection, **settings).fit(X).free_energy_
         assert (np.diff(history) >= -1e-9 * np.abs(history[:-1])).all()
 
 
-def test_a_pursuit_of_all_causes_is_exact_and_one_of_few_does_not_depend_on_threads():
+def test_a_greedy_selection_of_all_causes_is_exact_and_one_of_few_does_not_depend_on_threads():
     X = signed_bars()
     common = {"max_iter": 5, "tol": 0.0, "random_state": 0}
     exact, everything = (GSC(5, posterior=p, selection=s, n_candidates=None, **common).fit(X)
-                         for p, s in (("exact", "hand-derived"), ("truncated", "pursuit")))  # fmt: skip
+                         for p, s in (("exact", "model-based"), ("truncated", "greedy")))  # fmt: skip
     assert_array_equal(exact.components_, everything.components_)
-    few = {"selection": "pursuit", "n_candidates": 3, "max_active": 2, **common}
-    one, many = (GSC(6, n_jobs=jobs, chunk_size=256, **few).fit(X) for jobs in (1, 2))
+    few = {"selection": "greedy", "n_candidates": 3, "max_active": 2, **common}
+    with chunks_of(256):
+        one, many = (GSC(6, n_jobs=jobs, **few).fit(X) for jobs in (1, 2))
     assert_array_equal(one.components_, many.components_)
 
 
 @pytest.mark.parametrize(("n_components", "n_candidates"), [(8, 8), (10, 10), (11, 6), (40, 6)])
-def test_six_pursued_candidates_are_enough_where_there_are_more_than_ten_causes(n_components, n_candidates):
-    by_default = GSC(n_components, selection="pursuit", random_state=0, max_iter=2, tol=0.0)
-    given = GSC(n_components, selection="pursuit", n_candidates=n_candidates, random_state=0, max_iter=2, tol=0.0)
+def test_six_greedy_candidates_are_enough_where_there_are_more_than_ten_causes(n_components, n_candidates):
+    by_default = GSC(n_components, selection="greedy", random_state=0, max_iter=2, tol=0.0)
+    given = GSC(n_components, selection="greedy", n_candidates=n_candidates, random_state=0, max_iter=2, tol=0.0)
     X = signed_bars()
     assert_array_equal(by_default.fit(X).free_energy_, given.fit(X).free_energy_)
 
@@ -179,7 +180,8 @@ def test_a_row_has_the_same_bits_whichever_rows_with_gaps_stand_beside_it(estima
     X = with_gaps(signed_bars(600, 4), 0.02)
     fit = estimator.set_params(max_iter=3, tol=0.0, random_state=0).fit(X)
     whole = fit.transform(X), fit.score_samples(X)
-    assert_array_equal(fit.set_params(chunk_size=256).transform(X), whole[0])
+    with chunks_of(256):
+        assert_array_equal(fit.transform(X), whole[0])
     alone = np.concatenate([fit.score_samples(row[None]) for row in X[:50]])
     assert_array_equal(alone, whole[1][:50])
 
@@ -209,16 +211,19 @@ BAD_ARGUMENTS = [
     ({"noise": "pink"}, "'noise' parameter of GSC must be a str among"),
     ({"posterior": "factored", "slab": "full"}, "has no place for slab='full'. Use posterior='truncated'"),
     ({"posterior": "factored", "annealing": Annealing(2.0)}, "has no place for annealing"),
-    ({"posterior": "factored", "selection": "pursuit"}, "has no place for a selection"),
+    ({"posterior": "factored", "selection": "greedy"}, "has no place for a selection"),
     ({"selection": "guess"}, "'selection' parameter of GSC must be a str among"),
-    ({"posterior": "exact", "n_components": 40}, "at most .* can be walked"),
-    ({"slab_mean_init": [1.0, 2.0, 3.0]}, "'slab_mean_init' must be one finite number or one per component"),
-    ({"slab_covariance_init": -1.0}, "'slab_covariance_init' parameter of GSC must be"),
-    ({"slab_covariance_init": np.eye(4)}, "'slab_covariance_init' must have one of the shapes .* 'diagonal'"),
-    ({"noise_variance_init": [1.0] * 9}, "'noise_variance_init' must have one of the shapes .* 'isotropic'"),
-    ({"slab": "full", "slab_covariance_init": -np.eye(4) + 2.0}, "must be symmetric and positive definite"),
+    ({"posterior": "exact", "n_components": 40}, "at most .* can be enumerated"),
+    ({"init": {"slab_mean": [1.0, 2.0, 3.0]}}, r"init\['slab_mean'\].? must be one finite number or one per component"),
+    ({"init": {"slab_covariance": -1.0}}, r"init\['slab_covariance'\].? must hold positive, finite variances"),
+    (
+        {"init": {"slab_covariance": np.eye(4)}},
+        r"init\['slab_covariance'\].? must have one of the shapes .* 'diagonal'",
+    ),
+    ({"init": {"noise_variance": [1.0] * 9}}, r"init\['noise_variance'\].? must have one of the shapes .* 'isotropic'"),
+    ({"slab": "full", "init": {"slab_covariance": -np.eye(4) + 2.0}}, "must be symmetric and positive definite"),
     ({"fixed": ("slab",)}, "'fixed' parameter of GSC must hold names among"),
-    ({"fixed": ("slab_mean",)}, "give 'slab_mean_init' too"),
+    ({"fixed": ("slab_mean",)}, "give init={'slab_mean': ...} too"),
 ]
 
 
@@ -234,9 +239,9 @@ def test_the_factored_posterior_takes_no_missing_entries_under_correlated_noise(
 
 
 def test_what_is_fixed_stays():
-    init = {"slab_mean_init": 0.5, "slab_covariance_init": 2.0, "noise_variance_init": 0.3, "activation_init": 0.2}
+    init = {"slab_mean": 0.5, "slab_covariance": 2.0, "noise_variance": 0.3, "activation": 0.2}
     fixed = ("slab_mean", "slab_covariance", "noise_variance", "activation")
-    fit = GSC(4, fixed=fixed, max_iter=3, tol=0.0, random_state=0, **init).fit(signed_bars())
+    fit = GSC(4, fixed=fixed, max_iter=3, tol=0.0, random_state=0, init=init).fit(signed_bars())
     assert (fit.slab_mean_ == 0.5).all()
     assert (fit.slab_covariance_ == 2.0).all()
     assert fit.noise_variance_ == 0.3

@@ -5,22 +5,25 @@ import pytest
 
 from multicause.datasets import DatasetNotFound, load_sources
 from multicause.estimators import GSC
-from multicause.experiments.gsc_consistency import CURVES, sparse_data
-from multicause.experiments.gsc_directions import FACTORED_FULL, PURSUED, direction_data, method_settings, robust_start
 from multicause.experiments.gsc_mixing import (
+    CURVES,
     FACTORED,
+    FACTORED_FULL,
+    GREEDY,
     TRUNCATED,
-    comparison_rows,
+    advantage,
+    direction_data,
     fit_directions,
+    indices_of,
+    method_settings,
     orthogonal_bases,
     perturbed_bases,
-    trial_details,
+    robust_start,
+    sparse_data,
     unmixing_error,
-    verdict_row,
 )
 from multicause.experiments.gsc_selection import mean_quality, signed_bars
-from multicause.experiments.gsc_separation import evenly
-from multicause.experiments.gsc_table1 import principal_axes
+from multicause.experiments.gsc_sources import evenly, principal_axes
 from multicause.metrics import amari_index
 
 
@@ -65,33 +68,36 @@ def test_bases_are_orthogonal_and_perturbed_by_the_variance_asked_for():
     assert (moved - 10.0 * Q).std() == pytest.approx(2.0, rel=0.1)
 
 
+def trials_of(**indices):
+    return [dict(zip(indices, values, strict=True)) for values in zip(*indices.values(), strict=True)]
+
+
 def test_truncated_is_better_only_if_every_likely_difference_says_so():
-    better = comparison_rows("x", {TRUNCATED: [0.1, 0.1, 0.2], FACTORED: [0.2, 0.3, 0.3]})[0]
+    better = advantage()("x", trials_of(truncated=[0.1, 0.1, 0.2], factored=[0.2, 0.3, 0.3]))
     assert better.measured == pytest.approx(0.4 / 3)
     assert better.met
-    alike = {TRUNCATED: [0.1, 0.1], FACTORED: [0.2, 0.05]}
-    assert not comparison_rows("x", alike)[0].met
-    assert comparison_rows("x", alike, equal=True)[0].met
-    assert not comparison_rows("x", {TRUNCATED: [0.2, 0.2], FACTORED: [0.1, 0.1]}, equal=True)[0].met
-    further = comparison_rows("x", {TRUNCATED: [0.1], FACTORED: [0.2], "other noise": [0.3]})
-    assert [row.setting for row in further] == ["x", "x, truncated", "x, factored", "x, other noise"]
-    assert [row.met for row in further] == [True, None, None, None]
-    assert trial_details({TRUNCATED: [0.1, 0.2]})["trials"] == 2
+    alike = trials_of(truncated=[0.1, 0.1], factored=[0.2, 0.05])
+    assert not advantage()("x", alike).met
+    assert advantage(equal=True)("x", alike).met
+    assert not advantage(equal=True)("x", trials_of(truncated=[0.2, 0.2], factored=[0.1, 0.1])).met
+    found = [check("x", alike) for check in indices_of((TRUNCATED, FACTORED))]
+    assert [row.setting for row in found] == ["x, truncated", "x, factored"]
+    assert [row.met for row in found] == [None, None]
 
 
 def test_a_verdict_may_be_on_other_fits():
-    indices = {TRUNCATED: [0.3, 0.3], PURSUED: [0.1, 0.1], FACTORED: [0.2, 0.2], FACTORED_FULL: [0.05, 0.05]}
-    assert not verdict_row("x", indices, TRUNCATED).met
-    ours = verdict_row("x", indices, PURSUED)
-    assert (ours.measure, ours.met) == ("factored less annealed, pursued (ours)", True)
-    alike = verdict_row("x", indices, PURSUED, rival=FACTORED_FULL)
-    assert (alike.measure, alike.met) == ("factored, noise covariance less annealed, pursued (ours)", False)
+    trials = 2 * [{TRUNCATED: 0.3, GREEDY: 0.1, FACTORED: 0.2, FACTORED_FULL: 0.05}]
+    assert not advantage()("x", trials).met
+    ours = advantage(GREEDY)("x", trials)
+    assert (ours.measure, ours.met) == (f"factored less {GREEDY}", True)
+    alike = advantage(GREEDY, FACTORED_FULL)("x", trials)
+    assert (alike.measure, alike.met) == (f"factored, noise covariance less {GREEDY}", False)
 
 
 def test_annealing_and_pursuit_find_more_of_many_laplace_directions():
     X, mixing = direction_data("Laplace", 80, 1000)
     settings = method_settings(80)
-    plain, ours = (unmixing_error(X, mixing, 1000, 50, **settings[m]) for m in (TRUNCATED, PURSUED))
+    plain, ours = (unmixing_error(X, mixing, 1000, 50, **settings[m]) for m in (TRUNCATED, GREEDY))
     assert ours < plain - 0.02  # 0.18 against 0.24
 
 
@@ -103,11 +109,9 @@ def test_a_robust_start_knows_the_middle_of_the_data_and_nothing_of_the_truth():
         start, same = robust_start(X, 1000, noise), robust_start(wild, 1000, noise)
         for name, value in start.items():
             np.testing.assert_allclose(same[name], value, atol=0.05 * np.abs(value).max())
-        assert np.abs(np.corrcoef(start["components_init"].ravel(), mixing.ravel())[0, 1]) < 0.5
+        assert np.abs(np.corrcoef(start["components"].ravel(), mixing.ravel())[0, 1]) < 0.5
     gaussian = np.random.default_rng(0).standard_normal((4000, 3)) @ np.diag([1.0, 2.0, 3.0])
-    np.testing.assert_allclose(
-        robust_start(gaussian, 0, "full")["noise_variance_init"], np.diag([0.5, 2.0, 4.5]), atol=0.3
-    )
+    np.testing.assert_allclose(robust_start(gaussian, 0, "full")["noise_variance"], np.diag([0.5, 2.0, 4.5]), atol=0.3)
 
 
 def test_the_posterior_of_all_states_has_quality_one_and_a_truncated_one_less():
@@ -123,7 +127,7 @@ def test_a_pursuit_keeps_more_of_the_posterior_than_causes_judged_one_by_one():
     X, truth = signed_bars(10, seed=1000, n_samples=300)
     by_itself, beside = (
         mean_quality(GSC.from_parameters(**truth._asdict(), selection=selection, n_candidates=5, max_active=4), X)
-        for selection in ("hand-derived", "pursuit")
+        for selection in ("model-based", "greedy")
     )
     assert by_itself < 0.85
     assert beside > 0.92

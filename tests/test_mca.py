@@ -1,49 +1,50 @@
-"""Maximal causes analysis while it is hot: what the definition says, and what it is good for."""
+"""Maximal causes analysis while it is hot, what it is good for, and what it finds under noise of every kind."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.optimize import linear_sum_assignment
 
 from multicause import MCA
-from multicause.backends.numba_cpu.maximal_causes import MOST_KEPT, Walk
-from multicause.datasets import make_bars
-from multicause.learning import Annealing
+from multicause.backends.numba_cpu.maximal_causes import MOST_KEPT
+from multicause.datasets import bar_components, make_bars
+from multicause.learning import Annealing, DataClassification
 from multicause.metrics import found_causes
-from multicause.models import MaximalCauses
-from multicause.models.base import FieldParams
-from multicause.models.maximal_causes import sharpness, superpose
-from multicause.posteriors.definition import DefinitionWalk
+from multicause.models import DictionaryParams, MaximalCauses, MeanParams
+from multicause.models.noises import NOISES
+from multicause.models.superpositions import Maximum
+from multicause.posteriors.e_steps.definition import DefinitionEStep
+from multicause.posteriors.e_steps.maximal_causes import MaximalCausesEStep
 
 FIELDS = np.array([[3.0, 0.0, 1.0], [4.0, 2.0, 1.0]])
+PARAMS = DictionaryParams(FIELDS, np.full(2, 0.3), 1.0)
 BOTH, FIRST = np.ones((1, 2)), np.array([[1.0, 0.0]])
 
 
 @pytest.mark.parametrize(("temperature", "wanted"), [(1e9, [7.0, 2.0, 2.0]), (2.0, [5.0, 2.0, 2.0**0.5])])
 def test_causes_add_up_while_hot(temperature, wanted):
     """T / (T - 1) is 1 at first, the sum, and 2 at T = 2, the length of a vector."""
-    rho = sharpness(1.0 / temperature)
-    assert_allclose(superpose(FIELDS, BOTH, rho), [wanted], rtol=1e-6)
-    assert_allclose(superpose(FIELDS, FIRST, rho), FIELDS[:1])
-    assert_allclose(superpose(FIELDS, np.zeros((1, 2)), rho), 0.0)
+    smooth = Maximum.at(1.0 / temperature)
+    assert_allclose(smooth.mean(PARAMS, BOTH), [wanted], rtol=1e-6)
+    assert_allclose(smooth.mean(PARAMS, FIRST), FIELDS[:1])
+    assert_allclose(smooth.mean(PARAMS, np.zeros((1, 2))), 0.0)
 
 
 def test_the_largest_wins_in_the_end():
-    assert_allclose(superpose(FIELDS, BOTH, sharpness(1.0)), [[4.0, 2.0, 1.0]])
-    model = MaximalCauses(2, 3)
-    params = FieldParams(FIELDS, np.full(2, 0.3), 1.0)
-    Y = np.ones((1, 3))
-    assert model.heated_log_joint(params, Y, BOTH, 1.0) == model.log_joint(params, Y, BOTH)
-    assert model.heated_log_joint(params, Y, BOTH, 0.5) < model.log_joint(params, Y, BOTH)  # 5 is farther off than 4
+    assert_allclose(Maximum.at(1.0).mean(PARAMS, BOTH), [[4.0, 2.0, 1.0]])
+    model, Y = MaximalCauses(2, 3), np.ones((1, 3))
+    assert model.heated(1.0).log_joint(PARAMS, Y, BOTH) == model.log_joint(PARAMS, Y, BOTH)
+    assert model.heated(0.5).log_joint(PARAMS, Y, BOTH) < model.log_joint(PARAMS, Y, BOTH)  # 5 is farther off than 4
 
 
 def test_fields_learn_from_single_causes_as_many_times_as_it_is_hot():
-    model, params = MaximalCauses(2, 3), FieldParams(FIELDS, np.full(2, 0.3), 1.0)
+    model = MaximalCauses(2, 3)
     states, Y = np.vstack([FIRST, BOTH]), np.array([[2.0, 4.0, 6.0]])
-    hot, cold = (model.accumulate(params, Y, states, np.array([[1.0, 0.0]]), beta) for beta in (0.2, 1.0))
+    hot, cold = (model.heated(beta).accumulate(PARAMS, Y, states, np.array([[1.0, 0.0]])) for beta in (0.2, 1.0))
     assert_allclose(hot.a, 5.0 * cold.a)
     assert_allclose(hot.ay, 5.0 * cold.ay)
     assert_allclose(hot.s, cold.s)  # how often causes are active is counted as ever
-    shared = model.accumulate(params, Y, states, np.array([[0.0, 1.0]]), 0.2)
+    shared = model.heated(0.2).accumulate(PARAMS, Y, states, np.array([[0.0, 1.0]]))
     assert shared.a.max() <= 1.0 + 1e-12  # from two causes at once as ever
 
 
@@ -52,20 +53,20 @@ def test_many_states_of_many_dimensions_are_walked_alike():
     rng = np.random.default_rng(0)
     n_causes, n_features = 13, 70
     model = MaximalCauses(n_causes, n_features)
-    params = FieldParams(rng.uniform(0.0, 3.0, (n_causes, n_features)), rng.uniform(0.1, 0.4, n_causes), 9.0)
+    params = DictionaryParams(rng.uniform(0.0, 3.0, (n_causes, n_features)), rng.uniform(0.1, 0.4, n_causes), 9.0)
     Y, everything = model.sample(params, 2, rng)[0], np.tile(np.arange(n_causes, dtype=np.int32), (2, 1))
     assert 2**n_causes * n_features > MOST_KEPT
     wanted, actual = (
-        walk.accumulate(walk.evidence(Y), everything, np.ones(2))
-        for walk in (
-            DefinitionWalk(model, params, n_causes, False, 0.1),
-            Walk(model, params, n_causes, False, 0.1),
+        e_step.accumulate(e_step.terms(Y), everything, np.ones(2))
+        for e_step in (
+            DefinitionEStep(model.heated(0.1), params, n_causes, False, 0.1),
+            MaximalCausesEStep(model.heated(0.1), params, n_causes, False, 0.1),
         )
     )
-    assert_allclose(actual[0], wanted[0], rtol=1e-10)
-    for name in wanted[1]._fields:
-        sums = getattr(wanted[1], name)
-        assert_allclose(getattr(actual[1], name), sums, rtol=0, atol=1e-10 * np.max(np.abs(sums)), err_msg=name)
+    assert_allclose(actual.free_energies, wanted.free_energies, rtol=1e-10)
+    for name in wanted.statistics._fields:
+        found, sums = getattr(actual.statistics, name), getattr(wanted.statistics, name)
+        assert_allclose(found, sums, rtol=0, atol=1e-10 * np.max(np.abs(sums)), err_msg=name)
 
 
 @pytest.mark.parametrize("noise", [0.0, 2.0])
@@ -78,14 +79,50 @@ def test_one_annealed_fit_finds_all_bars(noise):
             10,
             n_candidates=5,
             max_active=3,
-            activation_init=0.2,
-            noise_variance_init=4.0,
+            init={"activation": 0.2, "noise_variance": 4.0},
             fixed=("activation", "noise_variance"),
-            annealing=Annealing(13.0, 1.05, parameter_noise=0.05),
-            data_classification=True,
+            annealing=Annealing(13.0, 1.05, parameter_noise=0.05, classification=DataClassification()),
             max_iter=100,
             random_state=seed,
         ).fit(bars.X)
         singles = fit.log_joint(bars.components, np.eye(10))
         found.append(found_causes(fit.components_, bars.components, singles).all_found)
     assert sum(found) >= 5
+
+
+def bars_with(noise, n_samples=500, seed=1000):
+    """Bars on 3 x 3 pixels, two on average, drawn from the model with this noise; and the components."""
+    on, off = {"bernoulli": (0.9, 0.05), "exponential": (10.0, 0.5), "poisson": (10.0, 0.5)}.get(noise, (10.0, 0.0))
+    components, activation = np.where(bar_components(3) > 0.0, on, off), np.full(6, 1.0 / 3.0)
+    variance = {"gaussian": 4.0, "gaussian-diagonal": np.linspace(0.5, 9.0, 9)}.get(noise)
+    if variance is None:
+        params = MeanParams(components, activation, off)
+    else:
+        params = DictionaryParams(components, activation, variance)
+    model = MaximalCauses(6, 9, noise=NOISES[noise])
+    return model.sample(params, n_samples, np.random.default_rng(seed))[0], params
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("noise", ["gaussian-diagonal", "bernoulli", "exponential"])
+def test_bars_are_found_under_noise_of_every_kind(noise):
+    X, truth = bars_with(noise)
+    fit = MCA(6, noise=noise, n_init=5, random_state=0).fit(X)
+    likeness = np.corrcoef(fit.components_, truth.components)[:6, 6:]
+    assert (likeness[linear_sum_assignment(-likeness)] > 0.9).all()
+    assert_allclose(fit.activation_, 1.0 / 3.0, atol=0.15)
+    if noise == "gaussian-diagonal":
+        assert_allclose(fit.noise_variance_, truth.noise_variance, rtol=0.25)
+    else:
+        assert not hasattr(fit, "noise_variance_")
+        assert fit.background_ > 0.0
+
+
+@pytest.mark.parametrize("settings", [{}, {"n_candidates": 4, "max_active": 3}], ids=["all", "truncated"])
+@pytest.mark.parametrize("noise", NOISES)
+def test_the_free_energy_of_a_monotone_fit_never_falls(noise, settings):
+    """To its last iteration: without halved M-steps it falls in each of these fits."""
+    X, _ = bars_with(noise, 200)
+    fit = MCA(6, noise=noise, monotone=True, max_iter=40, tol=0.0, random_state=0, **settings).fit(X)
+    assert len(fit.free_energy_) == 41
+    assert (np.diff(fit.free_energy_) >= -1e-9 * np.abs(fit.free_energy_[:-1])).all()

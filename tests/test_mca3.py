@@ -11,12 +11,12 @@ from scipy.special import gammaln, logsumexp
 
 from multicause import MCA3
 from multicause.datasets import make_bars
-from multicause.execution.chunks import Chunk
-from multicause.learning import Annealing, ConditionalCooling, Step, Stop
+from multicause.execution import Chunk, chunks_of
+from multicause.learning import Annealing, ConditionalCooling, Stop
 from multicause.metrics.reliability import found_causes
 from multicause.models.base import DataMoments, combine
-from multicause.models.few_maximal_causes import FewCausesParams, ThirdOrderCauses, expected_field_sum
-from multicause.posteriors.shared_states import SharedStates
+from multicause.models.few_maximal_causes import ThirdOrderCauses, ThirdOrderParams, expected_field_sum
+from multicause.posteriors.enumerated import EnumeratedPosterior, LogJointTable
 
 SEEDS = pytest.mark.parametrize("seed", range(4))
 TEMPERATURES = pytest.mark.parametrize("temperature", [1.0, 1.5, 11.0])
@@ -31,7 +31,7 @@ def random_case(seed, n_components=5, n_features=4, n_samples=30):
     rng = np.random.default_rng(seed)
     components = rng.gamma(1.0, 4.0, size=(n_components, n_features)) + 1e-3
     components[1, :2] = components[0, :2]
-    params = FewCausesParams(components, rng.uniform(0.05, 0.5, n_components), alpha=rng.uniform(0.5, 3.0))
+    params = ThirdOrderParams(components, rng.uniform(0.05, 0.5, n_components), alpha=rng.uniform(0.5, 3.0))
     Y = rng.poisson(rng.gamma(1.0, 4.0, size=(n_samples, n_features))).astype(float)
     Y[0], Y[1] = 0.0, rng.random(n_features)
     return ThirdOrderCauses(n_components, n_features), params, Y
@@ -79,7 +79,7 @@ def by_hand(params, y, temperature):
 def test_statistics_equal_the_equations_in_plain_loops(seed, temperature):
     model, params, Y = random_case(seed)
     weights = np.random.default_rng(seed).uniform(0.0, 2.0, len(Y))
-    prepared = SharedStates(3).prepare(model, params, 1.0 / temperature)
+    prepared = EnumeratedPosterior(3).prepare(model, params, 1.0 / temperature)
     statistics = prepared.statistics(Chunk(Y, 0, len(Y), weights)).statistics
     hand = [by_hand(params, y, temperature) for y in Y]
     s, a, few = (np.array(part) for part in zip(*hand, strict=True))
@@ -93,7 +93,8 @@ def test_statistics_equal_the_equations_in_plain_loops(seed, temperature):
 @SEEDS
 def test_tabulated_log_joints_equal_the_definition(seed):
     model, params, Y = random_case(seed)
-    table, definition = model.tabulate(params)(Y), model.log_joint(params, Y, model.states())
+    states = model.states()
+    table, definition = LogJointTable.of(model, params, states)(Y), model.log_joint(params, Y, states)
     possible = np.isfinite(definition)
     assert_allclose(table[possible], definition[possible], rtol=1e-12)
     assert (table[~possible] < -1e299).all()
@@ -102,7 +103,7 @@ def test_tabulated_log_joints_equal_the_definition(seed):
 @SEEDS
 def test_free_energies_and_means_are_those_of_the_listed_states(seed):
     model, params, Y = random_case(seed)
-    prepared, chunk = SharedStates(3).prepare(model, params), Chunk(Y, 0, len(Y))
+    prepared, chunk = EnumeratedPosterior(3).prepare(model, params), Chunk(Y, 0, len(Y))
     log_joint = model.log_joint(params, Y, model.states())
     q = np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
     assert_allclose(prepared.free_energies(chunk), logsumexp(log_joint, axis=1), rtol=1e-12)
@@ -113,7 +114,8 @@ def test_free_energies_and_means_are_those_of_the_listed_states(seed):
 def test_the_tempered_free_energy_is_a_lower_bound_that_a_low_temperature_attains():
     model, params, Y = random_case(0)
     chunk = Chunk(Y, 0, len(Y))
-    exact, *tempered = (SharedStates(3).prepare(model, params, beta).free_energies(chunk) for beta in (1.0, 0.999, 0.2))
+    posterior = EnumeratedPosterior(3)
+    exact, *tempered = (posterior.prepare(model, params, beta).free_energies(chunk) for beta in (1.0, 0.999, 0.2))
     assert (tempered[0] <= exact + 1e-12).all()
     assert (tempered[1] < tempered[0]).all()
     assert_allclose(tempered[0], exact, rtol=1e-4)
@@ -121,8 +123,8 @@ def test_the_tempered_free_energy_is_a_lower_bound_that_a_low_temperature_attain
 
 def test_the_m_step_counts_sparse_data_twice_to_correct_alpha():
     model, params, Y = random_case(1)
-    statistics = SharedStates(3).prepare(model, params).statistics(Chunk(Y, 0, len(Y))).statistics
-    after = model.m_step(params, statistics, Step(0), np.random.default_rng(0))
+    statistics = EnumeratedPosterior(3).prepare(model, params).statistics(Chunk(Y, 0, len(Y))).statistics
+    after = model.m_step(params, statistics)
     pi = statistics.s / len(Y)
     assert_allclose(after.activation, pi)
     odds = pi / (1.0 - pi)
@@ -134,7 +136,7 @@ def test_the_m_step_counts_sparse_data_twice_to_correct_alpha():
 
 def test_two_chunks_give_the_statistics_of_one():
     model, params, Y = random_case(2)
-    prepared = SharedStates(3).prepare(model, params, 0.5)
+    prepared = EnumeratedPosterior(3).prepare(model, params, 0.5)
     parts = combine(prepared.statistics(Chunk(Y, 0, 11)), prepared.statistics(Chunk(Y, 11, 30)))
     whole = prepared.statistics(Chunk(Y, 0, 30))
     assert_allclose(parts.free_energy, whole.free_energy)
@@ -170,7 +172,7 @@ def test_the_network_finds_fields_for_the_start():
 def test_answers_equal_the_definition():
     X = bars().X
     fit = MCA3(6, random_state=0).fit(X)
-    states = fit._fitted_model().states()
+    states = fit.fitted_model().model.states()
     log_joint = fit.log_joint(X, states)
     q = np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
     assert_allclose(fit.transform(X), q @ states, atol=1e-10)
@@ -193,16 +195,18 @@ def test_the_zero_state_explains_nothing_but_zeros():
 def test_results_have_the_same_bits_for_any_thread_count_and_answers_for_any_chunk_size():
     X = bars(1500).X
     cooling = ConditionalCooling(initial=4.6, parameter_noise=0.1)
-    settings = {"cooling": cooling, "max_iter": 20, "chunk_size": 256, "random_state": 0}
-    with pytest.warns(match="MCA3: the iterations ran out before the fields came to rest: raise max_iter"):
+    settings = {"cooling": cooling, "max_iter": 20, "random_state": 0}
+    message = "MCA3: the iterations ran out before the components converged: raise max_iter"
+    with chunks_of(256), pytest.warns(match=message):
         fits = [MCA3(6, n_jobs=n, **settings).fit(X) for n in (1, 3)]
     assert fits[0].stop_ is Stop.NOT_AT_REST
     assert_array_equal(fits[0].components_, fits[1].components_)
-    whole = fits[0].transform(X), fits[0].score_samples(X), fits[0].reconstruct(X)
-    fits[0].set_params(chunk_size=700, n_jobs=2)
-    for before, after in zip(
-        whole, (fits[0].transform(X), fits[0].score_samples(X), fits[0].reconstruct(X)), strict=True
-    ):
+    answers = []
+    for chunk_size, n_jobs in ((256, 1), (700, 2)):
+        fits[0].set_params(n_jobs=n_jobs)
+        with chunks_of(chunk_size):
+            answers.append((fits[0].transform(X), fits[0].score_samples(X), fits[0].reconstruct(X)))
+    for before, after in zip(*answers, strict=True):
         assert_array_equal(before, after)
 
 
@@ -320,13 +324,17 @@ def test_bad_data_get_a_clear_error(name):
 
 BAD_ARGUMENTS = [
     ({"n_components": 0}, r"'n_components' parameter of MCA3 must be .* Got 0 instead"),
-    ({"n_components": 200}, r"n_components=200 of MCA3 means 1,333,501 states of at most 3 causes; .* use MCA"),
+    ({"n_components": 200}, r"n_components=200 of MCA3 means 1,333,501 states of at most 3 latents; .* use MCA"),
     ({"cooling": 13.0}, "'cooling' parameter"),
     ({"init": "net"}, "'init' parameter"),
     ({"max_iter": 0}, "'max_iter' parameter"),
-    ({"activation_init": [0.5, 0.5]}, r"one number or one per component \(9\). Got shape \(2,\)"),
-    ({"components_init": np.ones((2, 2))}, r"\(n_components, n_features\) = \(9, 9\). Got \(2, 2\)"),
-    ({"components_init": -np.ones((9, 9))}, "passed to MCA3: components_init holds -1 .* Fields are intensities"),
+    ({"init": {"activation": [0.5, 0.5]}}, r"one number or one per component \(9\). Got shape \(2,\)"),
+    ({"init": {"components": np.ones((2, 2))}}, r"\(n_components, n_features\) = \(9, 9\). Got \(2, 2\)"),
+    (
+        {"init": {"components": -np.ones((9, 9))}},
+        r"passed to MCA3: init\['components'\] holds -1 .* They are intensities",
+    ),
+    ({"init": {"noise_variance": 1.0}}, "'init' parameter of MCA3 must hold names among .* Got 'noise_variance'"),
 ]
 
 

@@ -13,11 +13,12 @@ from scipy.special import logit, logsumexp
 from multicause import Annealing, NonlinearGSC, load_model, save_model
 from multicause.backends import numba_cpu
 from multicause.datasets import make_bars
-from multicause.execution import split
+from multicause.execution import chunks_of, split
 from multicause.learning import Stop
-from multicause.models import SpikeSlabMax, SpikeSlabParams
+from multicause.models import SpikeSlabMax, SpikeSlabParams, SpikeSlabPrior
 from multicause.posteriors import GibbsPosterior
-from multicause.selection import GPSelect
+from multicause.posteriors.gibbs import PreparedGibbs
+from multicause.selection.base import AllCandidates, Selector
 from test_estimators import BAD_DATA, FINITE
 
 
@@ -199,6 +200,13 @@ def grid_oracle(model, params, y, beta, n_grid=300):
     return states, q, log_total + (1.0 - beta) * q @ log_noise
 
 
+class Listener(AllCandidates):
+    """A selector that keeps what it is told."""
+
+    def observe(self, chunk, means):
+        self.observed = means
+
+
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("beta", [1.0, 0.4])
 def test_the_e_step_equals_numerical_integration(seed, beta):
@@ -206,8 +214,8 @@ def test_the_e_step_equals_numerical_integration(seed, beta):
     Y = model.sample(params, 2, rng)[0]
     weights = np.array([1.0, 2.5])
     chunk = split(Y, 2, weights=weights)[0]
-    posterior = GibbsPosterior(2, n_sweeps=4000, n_burn_in=50, selection=GPSelect())
-    prepared = posterior.prepare(model, params, beta)
+    listener = Listener(2)
+    prepared = PreparedGibbs(GibbsPosterior(2, n_sweeps=4000, n_burn_in=50), model, params, beta, listener)
     found, free_energies = prepared.statistics(chunk), prepared.free_energies(chunk)
     oracle = [grid_oracle(model, params, y, beta) for y in Y]
     states = np.array([states for states, _, _ in oracle])
@@ -221,7 +229,7 @@ def test_the_e_step_equals_numerical_integration(seed, beta):
     assert_allclose(prepared.codes(chunk), np.einsum("nk,nkh->nh", q, states), atol=0.03)
     rebuilt = np.einsum("nk,nkd->nd", q, model.superpose(params, states))
     assert_allclose(prepared.reconstructions(chunk), rebuilt, atol=0.03)
-    assert_allclose(chunk.memory["targets"].values, prepared.means(chunk).ravel())
+    assert_allclose(listener.observed, prepared.means(chunk))
 
 
 def test_candidates_can_be_chosen_from_outside():
@@ -229,8 +237,8 @@ def test_candidates_can_be_chosen_from_outside():
     model = SpikeSlabMax(*truth.shape)
     params = SpikeSlabParams(truth, np.full(8, 0.25), np.ones(8), np.full(8, 0.04), 1.0)
 
-    class FirstThree:
-        def candidates(self, chunk, n_candidates):
+    class FirstThree(Selector):
+        def candidates(self, chunk, n_candidates, model_based):
             return np.tile(np.arange(n_candidates), (chunk.stop - chunk.start, 1))
 
     posterior, chunk = GibbsPosterior(3), split(X, 8)[0]
@@ -262,14 +270,14 @@ def test_an_m_step_from_true_strengths_finds_the_parameters():
     Y, x = model.sample(params, 4000, rng)
     statistics = model.accumulate(params, Y, x[:, None], np.ones((4000, 1)))
     start = params._replace(components=truth + 0.5)
-    found = model.m_step(start, model.accumulate(start, Y, x[:, None], np.ones((4000, 1))), None, rng)
+    found = model.m_step(start, model.accumulate(start, Y, x[:, None], np.ones((4000, 1))))
     assert_allclose(found.slab_mean, 2.0, atol=0.1)
     assert_allclose(found.slab_covariance, 0.3, atol=0.05)
-    found = model.m_step(params, statistics, None, rng)
+    found = model.m_step(params, statistics)
     assert_allclose(found.components[truth > 0.0], truth[truth > 0.0], atol=0.05)
     assert_allclose(found.noise_variance, 0.7, rtol=0.02)
-    held = SpikeSlabMax(*truth.shape, fixed=frozenset(["components", "slab_mean"]), shared_activation=True)
-    found = held.m_step(start, statistics, None, rng)
+    held = SpikeSlabMax(*truth.shape, fixed=frozenset(["components", "slab_mean"]), prior=SpikeSlabPrior(shared=True))
+    found = held.m_step(start, statistics)
     assert_array_equal(found.components, start.components)
     assert_array_equal(found.slab_mean, start.slab_mean)
     assert len(set(found.activation)) == 1
@@ -291,7 +299,7 @@ def test_the_causes_of_bars_are_found():
 
 def test_a_fit_from_given_fields_is_not_heated_by_default():
     X, truth = bars(400)
-    fit = NonlinearGSC(8, n_candidates=4, components_init=truth, tol=0.05).fit(X)
+    fit = NonlinearGSC(8, n_candidates=4, tol=0.05, init={"components": truth}).fit(X)
     assert fit.stop_ is Stop.CONVERGED
     assert fit.n_iter_ < 20
     assert_allclose(fit.slab_mean_[:, None] * fit.components_, truth, atol=1.5)
@@ -315,8 +323,10 @@ def test_a_row_has_the_same_bits_whatever_the_chunks_threads_and_rows_beside_it(
     fit = NonlinearGSC(8, **SETTINGS).fit(X)
     whole = fit.transform(X), fit.score_samples(X), fit.reconstruct(X)
     for chunk_size, n_jobs in ((1, 2), (256, 3), (10**6, 1)):
-        fit.set_params(chunk_size=chunk_size, n_jobs=n_jobs)
-        for answer, wanted in zip((fit.transform(X), fit.score_samples(X), fit.reconstruct(X)), whole, strict=True):
+        fit.set_params(n_jobs=n_jobs)
+        with chunks_of(chunk_size):
+            answers = fit.transform(X), fit.score_samples(X), fit.reconstruct(X)
+        for answer, wanted in zip(answers, whole, strict=True):
             assert_array_equal(answer, wanted)
     order = np.random.default_rng(0).permutation(700)
     assert_array_equal(fit.transform(X[order]), whole[0][order])
@@ -325,7 +335,8 @@ def test_a_row_has_the_same_bits_whatever_the_chunks_threads_and_rows_beside_it(
 
 def test_fit_gives_the_same_bits_for_any_thread_count():
     X, _ = bars(1200)
-    one, three = (NonlinearGSC(8, **SETTINGS, chunk_size=256, n_jobs=n).fit(X) for n in (1, 3))
+    with chunks_of(256):
+        one, three = (NonlinearGSC(8, **SETTINGS, n_jobs=n).fit(X) for n in (1, 3))
     assert_array_equal(three.components_, one.components_)
     assert_array_equal(three.free_energy_, one.free_energy_)
 
@@ -373,9 +384,9 @@ def test_a_saved_model_answers_alike(tmp_path):
 
 def test_what_is_fixed_stays_and_a_warm_start_goes_on():
     X, _ = bars(100)
-    init = {"slab_mean_init": 0.5, "slab_covariance_init": 2.0, "noise_variance_init": 0.3, "activation_init": 0.2}
+    init = {"slab_mean": 0.5, "slab_covariance": 2.0, "noise_variance": 0.3, "activation": 0.2}
     fixed = ("slab_mean", "slab_covariance", "noise_variance", "activation")
-    fit = NonlinearGSC(8, **SETTINGS, fixed=fixed, **init, warm_start=True).fit(X)
+    fit = NonlinearGSC(8, **SETTINGS, fixed=fixed, init=init, warm_start=True).fit(X)
     assert (fit.slab_mean_ == 0.5).all()
     assert (fit.slab_covariance_ == 2.0).all()
     assert fit.noise_variance_ == 0.3
@@ -428,12 +439,18 @@ BAD_ARGUMENTS = [
     ({"n_candidates": 5}, "'n_candidates' parameter of NonlinearGSC must be at most n_components=4. Got 5"),
     ({"n_sweeps": 0}, "'n_sweeps' parameter of NonlinearGSC must be"),
     ({"n_burn_in": -1}, "'n_burn_in' parameter of NonlinearGSC must be"),
-    ({"slab_mean_init": [1.0, 2.0, 3.0]}, "'slab_mean_init' must be one finite number or one per component"),
-    ({"slab_covariance_init": -1.0}, "'slab_covariance_init' parameter of NonlinearGSC must be"),
-    ({"slab_covariance_init": np.eye(4)}, "'slab_covariance_init' must have one of the shapes .* 'diagonal'"),
-    ({"components_init": -np.ones((4, 16))}, "Negative values in data passed to NonlinearGSC: components_init holds"),
+    ({"init": {"slab_mean": [1.0, 2.0, 3.0]}}, r"init\['slab_mean'\].? must be one finite number or one per component"),
+    ({"init": {"slab_covariance": -1.0}}, r"init\['slab_covariance'\].? must hold positive, finite variances"),
+    (
+        {"init": {"slab_covariance": np.eye(4)}},
+        r"init\['slab_covariance'\].? must have one of the shapes .* 'diagonal'",
+    ),
+    (
+        {"init": {"components": -np.ones((4, 16))}},
+        r"Negative values in data passed to NonlinearGSC: init\['components'\] holds",
+    ),
     ({"fixed": ("slab",)}, "'fixed' parameter of NonlinearGSC must hold names among"),
-    ({"fixed": ("slab_mean",)}, "give 'slab_mean_init' too"),
+    ({"fixed": ("slab_mean",)}, "give init={'slab_mean': ...} too"),
 ]
 
 

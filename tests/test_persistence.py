@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 
 from multicause.estimators import ETNMF, GSC, LinCA
 from multicause.files import atomic_write
-from multicause.learning.annealing import Annealing
+from multicause.learning import Annealing, DataClassification
 from multicause.persistence import ModelFileError, _known_estimators, _known_values, load_model, save_model
 
 
@@ -122,6 +122,7 @@ def test_a_loaded_model_has_the_parameters_and_attributes_of_the_saved_one(path,
         ["W", ["pi"]],
         ("W", ("pi", None)),
         (),
+        {"W": [1.0, (2.0, None)], "$tuple": {}},
         Ramp(1.0, 2.0, ()),
         np.str_("W"),
     ],
@@ -218,7 +219,7 @@ def test_the_header_is_json_that_names_format_version_and_class(path, X):
         header = json.loads(handle.metadata()["multicause"])
         assert set(handle.keys()) == {f"attributes.{name}_" for name in ("components", "activation", "free_energy")}
     assert header.keys() == {"format", "format_version", "multicause_version", "class", "params", "attributes"}
-    assert (header["format"], header["format_version"], header["class"]) == ("multicause-model", 1, "Causes")
+    assert (header["format"], header["format_version"], header["class"]) == ("multicause-model", 2, "Causes")
     assert header["attributes"]["stop_"] == {"$stop": "SCHEDULE_ENDED"}
 
 
@@ -239,7 +240,8 @@ def test_a_class_that_load_model_would_not_know_is_refused_when_saving(path, X):
     ("value", "message"),
     [
         (print, "parameter 'learn' of type 'builtin_function_or_method'"),
-        ({"a": 1}, "parameter 'learn' of type 'dict'"),
+        ({1: "a"}, "parameter 'learn' of type 'dict'"),
+        ({"W": object()}, "parameter 'learn.W' of type 'object'"),
         (Loose(), "parameter 'learn' of type 'Loose'"),
         (Stop, "parameter 'learn' of type 'EnumType'"),
         ((1, [object()]), "parameter 'learn.1.0' of type 'object'"),
@@ -297,9 +299,9 @@ def test_a_header_that_is_not_json_is_refused(path, text):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    write_header(path, format_version=2)
+    write_header(path, format_version=3)
     with pytest.raises(
-        ModelFileError, match=r"format version 2, written by multicause 9\.9; .*pip install -U multicause"
+        ModelFileError, match=r"format version 3, written by multicause 9\.9; .*pip install -U multicause"
     ):
         load_model(path, registry=REGISTRY)
 
@@ -354,7 +356,7 @@ def test_a_header_that_makes_no_sense_is_refused(path, changes):
 
 def test_an_attribute_without_a_place_in_the_file_is_refused_by_name(path, X):
     estimator = Causes().fit(X)
-    estimator.history_ = {"a": 1}
+    estimator.history_ = {1: "a"}
     with pytest.raises(TypeError, match="the attribute 'history_' of type 'dict'"):
         save_model(estimator, path, registry=REGISTRY)
 
@@ -375,6 +377,19 @@ def test_a_real_model_gives_the_same_codes_after_a_round_trip(path, X, cls):
     assert loaded.stop_ is saved.stop_
     np.testing.assert_array_equal(loaded.transform(data), saved.transform(data), strict=True)
     assert loaded.get_feature_names_out().tolist() == saved.get_feature_names_out().tolist()
+
+
+def test_initial_values_and_nested_schedules_come_back(path, X):
+    init = {"components": X[:3], "activation": 0.3, "noise_variance": np.float64(2.0)}
+    annealing = Annealing(initial=2.0, classification=DataClassification(margin=0.8))
+    saved = LinCA(3, init=init, fixed=("noise_variance",), annealing=annealing, max_iter=4, random_state=0).fit(X)
+    save_model(saved, path)
+    loaded = load_model(path)
+    assert loaded.init.keys() == init.keys()
+    np.testing.assert_array_equal(loaded.init["components"], init["components"], strict=True)
+    assert (loaded.init["activation"], loaded.init["noise_variance"]) == (0.3, 2.0)
+    assert loaded.annealing == annealing
+    np.testing.assert_array_equal(loaded.fit(X).components_, saved.components_, strict=True)
 
 
 def test_an_atomic_write_replaces_the_content_and_keeps_the_permissions(tmp_path):

@@ -12,11 +12,11 @@ from sklearn.base import clone
 
 from multicause import RestrictedMCA, load_model, save_model
 from multicause.backends import numba_cpu
-from multicause.execution.chunks import Chunk
-from multicause.learning import ConditionalCooling, Step, Stop
+from multicause.execution import Chunk, chunks_of
+from multicause.learning import ConditionalCooling, Stop
 from multicause.metrics.reliability import found_causes
-from multicause.models.few_maximal_causes import FewCausesParams, RestrictedCauses
-from multicause.posteriors.shared_states import SharedStates
+from multicause.models.few_maximal_causes import RestrictedCauses, RestrictedParams
+from multicause.posteriors.enumerated import EnumeratedPosterior
 from test_mca3 import FINITE, bars, well_explained
 
 SEEDS = pytest.mark.parametrize("seed", range(4))
@@ -29,7 +29,7 @@ def random_case(seed, n_components=5, n_features=4, n_samples=30):
     components = model.normalise(rng.gamma(1.0, 4.0, size=(n_components, n_features)) + 1e-3)
     Y = rng.poisson(rng.gamma(1.0, 4.0, size=(n_samples, n_features))).astype(float)
     Y[0], Y[1] = 0.0, rng.random(n_features)
-    return model, FewCausesParams(components, model.activations()), Y
+    return model, RestrictedParams(components, model.activations()), Y
 
 
 def by_hand(params, y, beta):
@@ -50,12 +50,12 @@ def by_hand(params, y, beta):
 def test_statistics_equal_the_equations_in_plain_loops(seed, temperature):
     model, params, Y = random_case(seed)
     weights = np.random.default_rng(seed).uniform(0.0, 2.0, len(Y))
-    prepared = SharedStates(2).prepare(model, params, 1.0 / temperature)
+    prepared = EnumeratedPosterior(2).prepare(model, params, 1.0 / temperature)
     statistics = prepared.statistics(Chunk(Y, 0, len(Y), weights)).statistics
     g = np.array([by_hand(params, y, 1.0 / temperature) for y in Y])
     assert_allclose(statistics.ay, np.einsum("n,nh,nd->hd", weights, g, Y), rtol=1e-10)
     assert_allclose(statistics.weight, weights[Y.any(axis=1)].sum(), rtol=1e-12)
-    after = model.m_step(params, statistics, Step(0), np.random.default_rng(0))
+    after = model.m_step(params, statistics)
     assert_allclose(after.components, 13.0 * statistics.ay / statistics.ay.sum(axis=1, keepdims=True), rtol=1e-12)
 
 
@@ -103,7 +103,7 @@ def test_equal_fields_part_when_they_are_shaken():
     X = bars(200, noise=0.0).X
     equal = np.ones((6, X.shape[1]))
     calm, shaken = (
-        RestrictedMCA(6, components_init=equal, cooling=cooling, random_state=0).fit(X).components_
+        RestrictedMCA(6, cooling=cooling, random_state=0, init={"components": equal}).fit(X).components_
         for cooling in (ConditionalCooling(7.3), "auto")
     )
     assert len(np.unique(calm.round(), axis=0)) < 4  # rounding alone parts some of them, late
@@ -114,7 +114,7 @@ def test_equal_fields_part_when_they_are_shaken():
 def test_answers_equal_the_definition():
     X = bars().X
     fit = RestrictedMCA(6, random_state=0).fit(X)
-    states = fit._fitted_model().states()
+    states = fit.fitted_model().model.states()
     assert states.sum(axis=1).max() == 2.0
     log_joint = fit.log_joint(X, states)
     q = np.exp(log_joint - logsumexp(log_joint, axis=1, keepdims=True))
@@ -181,10 +181,13 @@ def test_integer_weights_are_repeated_rows():
 @SOLVERS
 def test_results_have_the_same_bits_for_any_thread_count(solver):
     X = bars(1000).X
-    settings = {"solver": solver, "n_presentations": 1000, "chunk_size": 256, "random_state": 0}
-    fits = [RestrictedMCA(6, n_jobs=n, **settings).fit(X) for n in (1, 3)]
+    settings = {"solver": solver, "n_presentations": 1000, "random_state": 0}
+    with chunks_of(256):
+        fits = [RestrictedMCA(6, n_jobs=n, **settings).fit(X) for n in (1, 3)]
+        transformed = fits[0].transform(X)
     assert_array_equal(fits[0].components_, fits[1].components_)
-    assert_array_equal(fits[0].transform(X), fits[1].set_params(chunk_size=600).transform(X))
+    with chunks_of(600):
+        assert_array_equal(transformed, fits[1].transform(X))
 
 
 @SOLVERS
@@ -232,7 +235,7 @@ def test_bad_data_get_a_clear_error(name, learn):
 
 BAD_ARGUMENTS = [
     ({"n_components": 0}, r"'n_components' parameter of RestrictedMCA must be .* Got 0 instead"),
-    ({"n_components": 600}, r"n_components=600 of RestrictedMCA means 180,301 states of at most 2 causes"),
+    ({"n_components": 600}, r"n_components=600 of RestrictedMCA means 180,301 states of at most 2 latents"),
     ({"solver": "sgd"}, "'solver' parameter"),
     ({"activation": 1.0}, "'activation' parameter"),
     ({"field_sum": 0.0}, "'field_sum' parameter"),
@@ -241,7 +244,7 @@ BAD_ARGUMENTS = [
     ({"learning_rate": 0.0}, "'learning_rate' parameter"),
     ({"weight_noise": -1.0}, "'weight_noise' parameter"),
     ({"n_presentations": 0}, "'n_presentations' parameter"),
-    ({"components_init": np.ones((2, 2))}, r"\(n_components, n_features\) = \(9, 9\). Got \(2, 2\)"),
+    ({"init": {"components": np.ones((2, 2))}}, r"\(n_components, n_features\) = \(9, 9\). Got \(2, 2\)"),
 ]
 
 

@@ -71,7 +71,7 @@ def test_denoising_comes_closer_to_the_clean_image_and_learns_the_noise(clean, n
     assert psnr(denoised.image, clean) > psnr(noisy, clean) + 4.0
     assert denoised.noise_level == pytest.approx(NOISE, rel=0.15)
     assert denoised.estimator.components_.shape == (12, 16)
-    assert denoised.estimator.selection == "pursuit"
+    assert denoised.estimator.selection == "greedy"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_denoising_comes_closer_to_the_clean_image_and_learns_the_noise(clean, n
         {"weights": "sparsity"},
         {"max_patches": 600},
         {"n_passes": 1},
-        {"selection": "hand-derived"},
+        {"selection": "model-based"},
         {"posterior": "factored"},
     ],
 )

@@ -319,7 +319,7 @@ def test_a_callback_can_stop_the_fit_between_experts():
 
 def test_a_trace_has_a_line_per_expert(tmp_path):
     X, _ = sources()
-    fit = UPoE(3, random_state=0, trace=tmp_path / "trace.jsonl").fit(X)
+    fit = UPoE(3, random_state=0).fit(X, trace=tmp_path / "trace.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     assert [line["iteration"] for line in lines] == [0, 1, 2, 3]
     assert_allclose([line["free_energy"] for line in lines], fit.free_energy_)
@@ -387,7 +387,7 @@ def test_absurd_arguments_get_a_clear_error(arguments, message):
 
 def test_wrong_projections_and_sample_sizes_get_a_clear_error():
     fit = UPoE(2, random_state=0).fit(sources(200)[0])
-    with pytest.raises(ValueError, match=r"Z must have one column per component: 2 of them. Got 3 instead"):
+    with pytest.raises(ValueError, match=r"S must have one column per component: 2 of them. Got 3 instead"):
         fit.inverse_transform(np.ones((1, 3)))
     with pytest.raises(ValueError, match=r"n_samples must be an int in the range \[1, inf\). Got 0 instead"):
         fit.sample(0)

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 
 from multicause import UPoE
 from multicause.execution import InProcess, split
-from multicause.learning.descent import Loss, Preconditioner
-from multicause.learning.sequential import PATIENCE, Pursuit, projection_index, pursue
-from multicause.learning.white_data import WhiteData, as_it_is, make_white
+from multicause.learning.experts.descent import Loss, Preconditioner
+from multicause.learning.experts.pursuit import PATIENCE, Pursuit, find_direction, projection_index
+from multicause.learning.experts.white_data import WhiteData, as_it_is, make_white
 from multicause.models import HyperbolicSecant, StudentT, StudentTMixture
 from multicause.models.product_of_experts import likelihood
 
@@ -57,7 +57,7 @@ def test_points_that_are_no_more_than_the_dimensions_are_told_from_others():
 
 def test_one_poor_minimum_does_not_end_the_search():
     data = white_data()
-    found = pursue(data, StudentT(), np.ones(4), 200, 1e-6)
+    found = find_direction(data, StudentT(), np.ones(4), 200, 1e-6)
     poor, good = found._replace(q=0.1), found._replace(q=-0.1)
 
     class Scripted(Pursuit):
@@ -83,7 +83,7 @@ def test_an_accepted_direction_becomes_a_coordinate_and_the_rest_stays_orthogona
         accepted.append(data.accept(w))
         turned = np.hstack(data.blocks)
         assert_allclose(turned[len(accepted) - 1], z, atol=1e-12)
-        assert_allclose(turned, data.turn @ X, atol=1e-12)
+        assert_allclose(turned, data.rotation @ X, atol=1e-12)
     assert_allclose(np.array(accepted) @ np.array(accepted).T, np.eye(4), atol=1e-12)
 
 
@@ -91,7 +91,7 @@ def test_an_accepted_direction_becomes_a_coordinate_and_the_rest_stays_orthogona
 def test_pursuit_ends_in_a_minimum_of_the_index_over_the_sphere_and_the_expert(expert):
     data = white_data(seed=1, bimodal=isinstance(expert, StudentTMixture))
     start = np.random.default_rng(0).normal(size=4)
-    found = pursue(data, expert, start, 200, 1e-10)
+    found = find_direction(data, expert, start, 200, 1e-10)
     assert found.converged
     z = data.project(found.direction)
     assert_allclose(found.q, projection_index(found.expert, z, data.weights), rtol=1e-10)
@@ -113,7 +113,7 @@ def test_pursuit_is_not_drawn_to_the_maxima_that_fasticas_step_also_converges_to
     fixed = StudentT(fixed=("mean", "inverse_scale", "inverse_temperature"))
     for seed in range(10):  # near one of the sub-Gaussian sources, which is a maximum of the index
         start = np.eye(4)[seed % 3] + 0.05 * np.random.default_rng(seed).normal(size=4)
-        found = pursue(data, fixed, start, 200, 1e-9)
+        found = find_direction(data, fixed, start, 200, 1e-9)
         z = data.project(found.direction)
         assert np.mean(z**4) > 4.0  # the super-Gaussian source, not one of kurtosis below that of a Gaussian
 
