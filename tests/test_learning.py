@@ -124,7 +124,7 @@ def test_the_number_of_threads_follows_the_argument_and_the_environment(monkeypa
 
 
 def test_conditional_cooling_shakes_fields_until_the_last_temperature():
-    cooling = ConditionalCooling(3.0, 1.0, n_cooling_steps=2, hold=1, patience=2, parameter_noise=0.3)
+    cooling = ConditionalCooling(3.0, 1.0, n_cooling_steps=2, n_hold_steps=1, patience=2, parameter_noise=0.3)
     schedule = cooling.steps()
     changes = [lambda: 0.0, lambda: 1.0, lambda: 0.0, lambda: 0.0]
     steps = [next(schedule)] + [schedule.send(change) for change in changes]

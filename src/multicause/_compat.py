@@ -5,6 +5,8 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
+CALLER = 4  # stack level of who calls a fit, seen from within it: two wrappers lie between
+
 
 def fit_with_callbacks(fit):
     """Validate the constructor's parameters, and tear callbacks down whatever happens."""
@@ -31,6 +33,7 @@ class IterationCallbacks:
 
 
 __all__ = [
+    "CALLER",
     "CallbackSupportMixin",
     "Interval",
     "IterationCallbacks",

@@ -16,6 +16,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multicause._compat import (
+    CALLER,
     CallbackSupportMixin,
     Interval,
     IterationCallbacks,
@@ -116,7 +117,7 @@ class MulticauseEstimator(
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if stop in (Stop.ITERATIONS_RAN_OUT, Stop.NOT_AT_REST):
-            warnings.warn(f"{type(self).__name__}: {stop.value}.", ConvergenceWarning, stacklevel=2)
+            warnings.warn(f"{type(self).__name__}: {stop.value}.", ConvergenceWarning, stacklevel=CALLER)
         return self
 
     def transform(self, X):

@@ -39,7 +39,6 @@ class DictionaryEstimator(SelectingEstimator):
     annealing: Any = None
 
     _parameter_names: ClassVar[tuple[str, ...]] = DictionaryParams._fields  # what `fixed` and `init` may name
-    _defaults: ClassVar[dict[str, float]] = {}  # of parameters that `from_parameters` need not be given
     _parameter_constraints = {
         **SelectingEstimator._parameter_constraints,
         "n_components": [COUNT, None],
@@ -73,7 +72,7 @@ class DictionaryEstimator(SelectingEstimator):
         estimator._validate_params()
         estimator._posterior(len(components))
         wanted = estimator._params_type._fields
-        values = {**cls._defaults, "components": components, "activation": activation, **given}
+        values = {**estimator._defaults, "components": components, "activation": activation, **given}
         for name in (*wanted, *given):
             if name not in wanted or name not in values:
                 verb = "needs" if name in wanted else "has no"
@@ -83,6 +82,11 @@ class DictionaryEstimator(SelectingEstimator):
         estimator.n_features_in_ = shape[1]
         estimator._keep(Outcome(params, np.array([]), 0, Stop.PARAMETERS_GIVEN), components.dtype)
         return estimator
+
+    @property
+    def _defaults(self) -> dict[str, float]:
+        """Of parameters that `from_parameters` need not be given."""
+        return {}
 
     @abstractmethod
     def _truncation(self, n_components: int) -> Truncation:
@@ -99,14 +103,18 @@ class DictionaryEstimator(SelectingEstimator):
         return {"shared": self.activation_type == "shared", "truncated_at": truncated_at}
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
-        warm = self.warm_start and hasattr(self, "stop_")
-        self._check_names(warm)
+        self._check_names()
         second_moment = float((moments.variance + moments.mean**2).mean())
         floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean()) + 1e-12 * second_moment
         schedule = self._schedule()
         truncated_at = self._truncation(n_components).max_active if schedule.classification else None
         model = self._build(n_components, len(moments.mean), floor if floor > 0.0 else 1e-12, truncated_at)
         return Fit(model, self._posterior(n_components), schedule, self._start, self.tol)
+
+    def _keep(self, outcome: Outcome, dtype) -> None:
+        for name in (*self._parameter_names, "noise_covariance"):  # of an earlier fit with other settings
+            self.__dict__.pop(f"{name}_", None)
+        super()._keep(outcome, dtype)
 
     def _schedule(self) -> Plan:
         return Plan(self.max_iter, self.annealing)
@@ -148,7 +156,7 @@ class DictionaryEstimator(SelectingEstimator):
             case "slab_covariance":
                 return check_covariance(value, shape[0], self._slab_shape, label)
             case "background":
-                return check_background(value, label)
+                return check_background(value, self._noise, self._needs_background, label)
         return check_covariance(value, shape[1], self._noise.shape, label)
 
     def _check_components(self, components, shape: tuple[int, int], name: str) -> np.ndarray:
@@ -160,10 +168,15 @@ class DictionaryEstimator(SelectingEstimator):
         return GaussianNoise()
 
     @property
+    def _needs_background(self) -> bool:
+        """Whether the mean where no latent is active must be positive."""
+        return False
+
+    @property
     def _slab_shape(self) -> str:
         return "diagonal"
 
-    def _check_names(self, warm: bool) -> None:
+    def _check_names(self) -> None:
         """`fixed` and `init` name parameters; those held fixed have a value to be held at."""
         known, given = self._params_type._fields, self.init or {}
         for argument, names in (("fixed", self.fixed), ("init", given)):
@@ -174,7 +187,7 @@ class DictionaryEstimator(SelectingEstimator):
                         f"Got {name!r} instead."
                     )
         for name in self.fixed:
-            if not warm and name not in given:
+            if not self._is_warm and name not in given:
                 raise ValueError(
                     f"{type(self).__name__}(fixed={tuple(self.fixed)!r}) holds {name!r} at its initial value: "
                     f"give init={{{name!r}: ...}} too."
@@ -202,6 +215,9 @@ class TruncatedDictionaryEstimator(DictionaryEstimator):
         return Truncation.resolve(
             type(self).__name__, n_components, self.n_candidates, self.max_active, bool(self.singletons)
         )
+
+    def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
+        return super()._fit_of(n_components, moments)._replace(monotone=bool(self.monotone))
 
     def _posterior(self, n_components: int) -> Posterior:
         return self._truncation(n_components).posterior(bool(self.monotone), self._learned_selection())

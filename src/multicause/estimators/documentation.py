@@ -12,7 +12,8 @@ ARGUMENTS = {
     "n_candidates": """int, "auto" or None, default="auto"
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.""",
     "max_active": """int or "auto", default="auto"
-        Most latents gamma that are active at once. "auto" allows five, or all of them when H is at most ten.""",
+        Most latents gamma that are active at once. "auto" allows five; all of them with n_candidates=None, or where all
+        of at most ten latents are candidates.""",
     "selection": """{"model-based"} or GPSelect, default="model-based"
         What chooses the candidates: the model's own selection function, or one that is learned jointly.""",
     "singletons": """bool, default=True
@@ -117,7 +118,7 @@ def _complete(doc: str, title: str, wanted: dict[str, str | None], cls: type) ->
     own = _entries(section)
     lines = []
     for name, shared in wanted.items():
-        text = own.get(name) or inspect.cleandoc(shared or "").replace("\n    ", "\n    ")
+        text = own.get(name) or inspect.cleandoc(shared or "")
         if not text:
             raise TypeError(f"The {title.lower()} of {cls.__name__} lack a description of {name!r}.")
         first, *rest = text.splitlines()

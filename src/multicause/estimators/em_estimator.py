@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from multicause._compat import StrOptions
+from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, MulticauseEstimator, Path, seed_of
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
@@ -19,7 +19,6 @@ from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.models import DataMoments
 from multicause.posteriors.base import Posterior, PreparedPosterior
-from multicause.posteriors.truncated import TruncatedPosterior
 from multicause.selection import GPSelect
 
 Start = Callable[[EM, np.random.Generator], Any]
@@ -38,6 +37,7 @@ class Fit(NamedTuple):
     start: Start  # first parameters
     tol: float = 0.0  # gain of the free energy below which the fit has converged
     score: Callable[[EM, Outcome], float] = final_free_energy  # what the best of several fits has most of
+    monotone: bool = False  # the free energy must not fall
     learner: Callable[[EM], Learner] = lambda em: em  # EM itself, or what learns in its place
 
 
@@ -119,6 +119,11 @@ class EMEstimator(MulticauseEstimator):
     def _count_components(self, n_features: int) -> int:
         """H."""
 
+    @property
+    def _is_warm(self) -> bool:
+        """Whether a fit goes on from the last one."""
+        return bool(self.warm_start) and hasattr(self, "stop_")
+
     def _learn(self, X: np.ndarray, weights: np.ndarray | None, trace: Path) -> Stop:
         n_components = self._count_components(X.shape[1])
         chunks = split(X, n_components, self._chunk_size, weights)
@@ -126,14 +131,13 @@ class EMEstimator(MulticauseEstimator):
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
             fit = self._fit_of(n_components, moments)
-            monotone = isinstance(fit.posterior, TruncatedPosterior) and fit.posterior.monotone
-            em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, monotone)
+            em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
             outcome = self._best_of_restarts(em, fit, X, trace)
         self._keep(outcome, X.dtype)
         return outcome.stop
 
     def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, trace: Path) -> Outcome:
-        warm = self._warm(em) if self.warm_start and hasattr(self, "stop_") else None
+        warm = self._warm(em) if self._is_warm else None
         n_init, best = 1 if warm is not None else self.n_init, None
         learner = fit.learner(em)
         with self._readers(X, learner.n_steps, n_init, trace) as readers:
@@ -141,10 +145,10 @@ class EMEstimator(MulticauseEstimator):
                 rng = np.random.default_rng(seeds)
                 for chunk in em.chunks:
                     chunk.forget()
-                params = warm if warm is not None else fit.start(em, rng)
                 try:
+                    params = warm if warm is not None else fit.start(em, rng)
                     outcome = run(learner, params, rng, tol=fit.tol, restart=restart, **readers._asdict())
-                except KeyboardInterrupt:  # in the first E-step of a later restart: the earlier ones stand
+                except KeyboardInterrupt:  # in the start or the first E-step of a later fit: the earlier ones stand
                     if best is None:
                         raise
                     return best._replace(stop=Stop.INTERRUPTED)
@@ -177,13 +181,19 @@ class EMEstimator(MulticauseEstimator):
         return {f"{name}_": _kept(name, value, dtype) for name, value in params._asdict().items()}
 
     def _params(self) -> Any:
+        missing = [f"{name}_" for name in self._params_type._fields if not hasattr(self, f"{name}_")]
+        if missing:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted with other settings: it has no {', '.join(missing)}. "
+                "Fit it again, with warm_start=False."
+            )
         values = (getattr(self, f"{name}_") for name in self._params_type._fields)
         return self._params_type(*(v.astype(np.float64) if isinstance(v, np.ndarray) else v for v in values))
 
     def _prepared(self) -> PreparedPosterior:
         posterior = self._posterior(self._n_features_out)
-        learned = getattr(self, "selection_function_", None)
-        return posterior.prepare(self._fitted_model(), self._params(), learned=learned)
+        learned = None if posterior.selection is None else getattr(self, "selection_function_", None)
+        return posterior.prepare(self._fitted_model(), self._params(), selector=learned)
 
     def _superpose(self, S: np.ndarray) -> np.ndarray:
         return self._fitted_model().superpose(self._params(), S)
@@ -227,5 +237,5 @@ def _warn_of_offset(moments: DataMoments) -> None:
         warnings.warn(
             f"The mean of X is {offset / spread:.1g} times its spread, so that rounding errors show in the posterior. "
             "Subtract the mean first, for instance with StandardScaler.",
-            stacklevel=5,
+            stacklevel=CALLER + 2,
         )

@@ -7,7 +7,14 @@ from multicause._compat import StrOptions
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.documentation import documented
 from multicause.estimators.parameter_checks import refuse_negative
-from multicause.models import DictionaryParams, GaussianNoise, MeanParams, NonnegativeLinear, PoissonLinear
+from multicause.models import (
+    DictionaryParams,
+    GaussianNoise,
+    MeanParams,
+    NonnegativeLinear,
+    PoissonLinear,
+    PoissonNoise,
+)
 from multicause.models.poisson_linear import DARKEST
 
 
@@ -88,6 +95,14 @@ class ETNMF(TruncatedDictionaryEstimator):
     def _params_type(self):
         return MeanParams if self.noise == "poisson" else DictionaryParams
 
+    @property
+    def _noise(self):
+        return PoissonNoise() if self.noise == "poisson" else GaussianNoise()
+
+    @property
+    def _needs_background(self) -> bool:
+        return True
+
     def _validate(self, X, reset):
         X = super()._validate(X, reset)
         if self.noise == "poisson":
@@ -103,5 +118,5 @@ class ETNMF(TruncatedDictionaryEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
+        tags.input_tags.positive_only = self.noise == "poisson" or not self.allow_negative
         return tags

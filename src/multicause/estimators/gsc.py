@@ -31,7 +31,7 @@ class GSC(TruncatedDictionaryEstimator):
         keeps all.
     posterior : {"truncated", "exact", "factored"}, default="truncated"
         Exact among the candidates; over all 2^H states; or a product over the latents (mean field), which is fast but
-        blind to explaining away.
+        blind to explaining away. The last two consider all latents, whatever `n_candidates` and `max_active` are.
     selection : {"model-based", "greedy"} or GPSelect, default="model-based"
         What chooses the candidates: the model's own selection function, which judges each latent by itself; greedy
         selection, which takes one after the other, each beside those before it; or a function that is learned jointly.
@@ -72,7 +72,6 @@ class GSC(TruncatedDictionaryEstimator):
     slab: Any = "diagonal"
 
     _parameter_names: ClassVar[tuple[str, ...]] = SpikeSlabParams._fields
-    _defaults: ClassVar[dict[str, float]] = {"slab_mean": 0.0, "slab_covariance": 1.0}
     _parameter_constraints = {
         **TruncatedDictionaryEstimator._parameter_constraints,
         "posterior": [StrOptions({"truncated", "exact", "factored"})],
@@ -94,6 +93,10 @@ class GSC(TruncatedDictionaryEstimator):
         return self.slab
 
     @property
+    def _defaults(self):
+        return {"slab_mean": 0.0, "slab_covariance": 1.0}
+
+    @property
     def _params_type(self):
         return SpikeSlabParams
 
@@ -111,8 +114,13 @@ class GSC(TruncatedDictionaryEstimator):
     def _posterior(self, n_components: int):
         if self.posterior != "factored":
             return super()._posterior(n_components)
-        for what, wanted in (("slab='full'", self.slab == "full"), ("annealing", self.annealing is not None),
-                             ("a selection", self.selection != "model-based")):  # fmt: skip
+        refused = {
+            "slab='full'": self.slab == "full",
+            "annealing": self.annealing is not None,
+            "a selection": self.selection != "model-based",
+            "monotone": bool(self.monotone),
+        }
+        for what, wanted in refused.items():
             if wanted:
                 raise ValueError(
                     f"GSC(posterior='factored') treats every latent on its own and has no place for {what}. "
@@ -131,4 +139,8 @@ class GSC(TruncatedDictionaryEstimator):
 
     def _params(self) -> SpikeSlabParams:
         params = super()._params()
-        return params._replace(noise_variance=vars(self)["noise_covariance_"]) if self.noise == "full" else params
+        if self.noise != "full":
+            return params
+        if not hasattr(self, "noise_covariance_"):
+            raise ValueError("This GSC was fitted with other noise: it has no noise_covariance_. Fit it again.")
+        return params._replace(noise_variance=self.noise_covariance_)

@@ -9,7 +9,7 @@ from multicause._compat import StrOptions
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.documentation import documented
 from multicause.estimators.parameter_checks import refuse_negative
-from multicause.models import DictionaryParams, GaussianNoise, MaximalCauses, MeanParams
+from multicause.models import BernoulliNoise, DictionaryParams, GaussianNoise, MaximalCauses, MeanParams
 from multicause.models.noises import NOISES
 
 
@@ -64,7 +64,6 @@ class MCA(TruncatedDictionaryEstimator):
     noise: Any = "gaussian"
 
     _parameter_names: ClassVar[tuple[str, ...]] = ("components", "activation", "noise_variance", "background")
-    _defaults: ClassVar[dict[str, float]] = {"background": 0.0}
     _parameter_constraints = {
         **TruncatedDictionaryEstimator._parameter_constraints,
         "noise": [StrOptions(set(NOISES))],
@@ -84,13 +83,14 @@ class MCA(TruncatedDictionaryEstimator):
             n_components, n_features, self._prior(truncated_at), noise=noise, fixed=frozenset(self.fixed)
         )
 
-    def _checked(self, name, value, shape, label):
-        checked = super()._checked(name, value, shape, label)
-        if name == "background" and self.noise == "exponential" and checked == 0.0:
-            raise ValueError(
-                f"MCA(noise='exponential') needs a positive {label!r}, the mean where no latent is active. Got 0."
-            )
-        return checked
+    @property
+    def _defaults(self):
+        backgrounds = {"poisson": 0.0, "bernoulli": BernoulliNoise.BACKGROUND}
+        return {"background": backgrounds[self.noise]} if self.noise in backgrounds else {}
+
+    @property
+    def _needs_background(self) -> bool:
+        return self.noise == "exponential"
 
     def _validate(self, X, reset):
         X = super()._validate(X, reset)
@@ -100,8 +100,8 @@ class MCA(TruncatedDictionaryEstimator):
         if (self._noise.highest < X).any():
             row, column = np.unravel_index(np.argmax(X), X.shape)
             raise ValueError(
-                f"{name} needs data between 0 and 1, but X holds {X.max():.3g} at row {row}, column {column}. "
-                "Rescale the data, or use other noise."
+                f"{name} needs data between 0 and {self._noise.highest:g}, but X holds {X.max():.3g} at row {row}, "
+                f"column {column}. Rescale the data, or use other noise."
             )
         return X
 

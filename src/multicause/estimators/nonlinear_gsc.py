@@ -76,7 +76,6 @@ class NonlinearGSC(DictionaryEstimator):
     max_iter: Any = 40
 
     _parameter_names: ClassVar[tuple[str, ...]] = SpikeSlabParams._fields
-    _defaults: ClassVar[dict[str, float]] = {"slab_mean": 1.0, "slab_covariance": 0.25}
     _parameter_constraints = {
         **DictionaryEstimator._parameter_constraints,
         "annealing": [Annealing, StrOptions({"auto"}), None],
@@ -87,6 +86,10 @@ class NonlinearGSC(DictionaryEstimator):
     @property
     def _chunk_size(self) -> int:
         return 256  # rows take long to sample: small chunks keep all threads busy
+
+    @property
+    def _defaults(self):
+        return {"slab_mean": 1.0, "slab_covariance": 0.25}
 
     @property
     def _params_type(self):
@@ -101,7 +104,7 @@ class NonlinearGSC(DictionaryEstimator):
             if self.annealing is not None and self.annealing.classification is not None:
                 raise ValueError("NonlinearGSC has no largest number of active latents by which to classify data.")
             return super()._schedule()
-        given = "components" in (self.init or {}) or (self.warm_start and hasattr(self, "components_"))
+        given = "components" in (self.init or {}) or self._is_warm
         return Plan(self.max_iter, None if given else COOLING)
 
     def _truncation(self, n_components: int) -> Truncation:

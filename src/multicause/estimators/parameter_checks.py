@@ -6,6 +6,9 @@ import numpy as np
 from sklearn.utils import check_array
 
 from multicause.models.gaussian_mixture import CovarianceType
+from multicause.models.noises import MeanNoise
+
+LARGEST_BACKGROUND = 1e100
 
 
 def check_components(components, shape: tuple[int, int], name: str) -> np.ndarray:
@@ -28,9 +31,15 @@ def check_activation(activation, n_components: int, name: str) -> np.ndarray:
     return np.full(n_components, activation) if activation.ndim == 0 else activation.copy()
 
 
-def check_background(background, name: str) -> float:
-    if not (isinstance(background, Real) and 0.0 <= float(background) < float("inf")):
-        raise ValueError(f"'{name}' must be one number that is not negative. Got {background!r} instead.")
+def check_background(background, noise: MeanNoise, positive: bool, name: str) -> float:
+    """The mean where no latent is active, in the range that the noise allows."""
+    lowest = 0.0 if not positive else np.nextafter(0.0, 1.0)
+    if not (
+        isinstance(background, Real) and lowest <= float(background) <= min(noise.largest_mean, LARGEST_BACKGROUND)
+    ):
+        kind = "positive" if positive else "at least 0"
+        limit = "" if np.isinf(noise.largest_mean) else f" and below {noise.highest:g}"
+        raise ValueError(f"'{name}' must be one number, {kind}{limit}. Got {background!r} instead.")
     return float(background)
 
 

@@ -104,7 +104,7 @@ class PoissonMCAEstimator(EMEstimator):
         There components of equal brightness may trade places for ever, by a little: a larger change is rest.
         """
         if self.cooling is None:
-            return ConditionalCooling(initial=1.0, final=1.0, hold=0, threshold=1e-2, n_steps=self.max_iter)
+            return ConditionalCooling(initial=1.0, final=1.0, n_hold_steps=0, threshold=1e-2, n_steps=self.max_iter)
         if isinstance(self.cooling, Annealing):
             return Plan(self.max_iter, self.cooling)
         if isinstance(self.cooling, ConditionalCooling):

@@ -143,7 +143,7 @@ class TruncatedEM(SelectingEstimator):
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
         self._check_annealing()
         posterior, schedule = self._posterior(n_components), Plan(self.max_iter, self.annealing)
-        return Fit(self.model, posterior, schedule, self._start, self.tol)
+        return Fit(self.model, posterior, schedule, self._start, self.tol, monotone=bool(self.monotone))
 
     def _posterior(self, n_components: int) -> TruncatedPosterior | GibbsPosterior:
         truncation = Truncation.resolve(

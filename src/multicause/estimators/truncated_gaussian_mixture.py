@@ -186,7 +186,8 @@ class TruncatedGaussianMixture(SelectingEstimator):
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
         model = self._build(n_components, len(moments.mean))
-        return Fit(model, self._posterior(n_components), Plan(self.max_iter), self._start, self.tol)
+        posterior, monotone = self._posterior(n_components), bool(self.monotone)
+        return Fit(model, posterior, Plan(self.max_iter), self._start, self.tol, monotone=monotone)
 
     def _posterior(self, n_components: int) -> TruncatedPosterior:
         one = Truncation.resolve(type(self).__name__, n_components, self.n_candidates, 1, False)

@@ -37,7 +37,7 @@ class Truncation:
         if n_candidates > n_components:
             raise ValueError(
                 f"The 'n_candidates' parameter of {name} must be at most n_components={n_components}. "
-                f"Got {n_candidates} instead. Use n_candidates=None to make every cause a candidate."
+                f"Got {n_candidates} instead. Use n_candidates=None to make every latent a candidate."
             )
         if max_active == "auto":
             max_active = (

@@ -14,6 +14,7 @@ from multicause.models.dictionary_model import (
     upper_bound_scores,
 )
 from multicause.models.noises import GaussianNoise
+from multicause.models.superpositions import Sum
 
 
 class BinaryLinearStatistics(NamedTuple):
@@ -35,7 +36,9 @@ class BinaryLinear(DictionaryModel):
 
     noise: GaussianNoise = GaussianNoise()  # noqa: RUF009  (a frozen value)
 
-    selection: ClassVar[Literal["cosine", "upper_bound"]] = "cosine"
+    selection_rule: ClassVar[Literal["cosine", "upper_bound"]] = "cosine"
+    takes_superpositions: ClassVar[tuple[type, ...]] = (Sum,)
+    takes_noises: ClassVar[tuple[type, ...]] = (GaussianNoise,)
 
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
         """Spread about the component that explains the mean."""
@@ -95,7 +98,7 @@ class NonnegativeLinear(BinaryLinear):
 
     field_update: Literal["multiplicative", "clamped"] = "multiplicative"
 
-    selection: ClassVar[Literal["cosine", "upper_bound"]] = "upper_bound"
+    selection_rule: ClassVar[Literal["cosine", "upper_bound"]] = "upper_bound"
     n_partial_steps: ClassVar[int] = 20
 
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:

@@ -1,13 +1,13 @@
 """Models put together from parts: prior x superposition x noise, with one component for each latent."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from multicause.models.base import DataMoments, Params
-from multicause.models.noises import GaussianNoise, Noise
+from multicause.models.noises import GaussianNoise, MeanNoise, Noise
 from multicause.models.priors import UNUSED, BernoulliPrior
 from multicause.models.superpositions import Maximum, Sum
 
@@ -50,6 +50,19 @@ class DictionaryModel:
     superposition: Sum | Maximum = Sum()  # noqa: RUF009
     noise: Noise = GaussianNoise()  # noqa: RUF009
     fixed: frozenset[str] = frozenset()
+
+    takes_superpositions: ClassVar[tuple[type, ...]] = (Sum, Maximum)
+    takes_noises: ClassVar[tuple[type, ...]] = (GaussianNoise, MeanNoise)
+    takes_shapes: ClassVar[tuple[str, ...]] = ("isotropic",)  # of Gaussian noise
+
+    def __post_init__(self) -> None:
+        fits = isinstance(self.superposition, self.takes_superpositions) and isinstance(self.noise, self.takes_noises)
+        if not fits or getattr(self.noise, "shape", "isotropic") not in self.takes_shapes:
+            parts = [kind.__name__ for kind in (*self.takes_superpositions, *self.takes_noises)]
+            raise TypeError(
+                f"{type(self).__name__} is put together from {', '.join(parts)} (Gaussian noise: "
+                f"{', '.join(self.takes_shapes)}). Got {self.superposition} and {self.noise} instead."
+            )
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> Params:
         """Two latents active on average; all that the data vary is noise."""

@@ -8,7 +8,6 @@ from scipy.special import expit
 
 from multicause.models.base import DataMoments
 from multicause.models.dictionary_model import DictionaryModel
-from multicause.models.maximal_causes import MaximalCauses
 from multicause.models.noises import Noise, PoissonNoise
 from multicause.models.priors import UNUSED, probability_of_at_most, two_active
 from multicause.models.subsets import small_subsets
@@ -52,7 +51,8 @@ class FewMaximalCauses(DictionaryModel):
     noise: Noise = PoissonNoise()  # noqa: RUF009
 
     max_active: ClassVar[int] = 1
-    selection_scores = MaximalCauses.selection_scores
+    takes_superpositions: ClassVar[tuple[type, ...]] = (Maximum,)
+    takes_noises: ClassVar[tuple[type, ...]] = (PoissonNoise,)
 
     def states(self) -> np.ndarray:
         """All states of at most `max_active` latents, the sparse ones first, (S, H)."""

@@ -1,7 +1,7 @@
 """Binary latents, the largest of which wins in each dimension: maximal causes analysis (MCA)."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,9 @@ class MaximalCauses(DictionaryModel):
     superposition: Sum | Maximum = Maximum()  # noqa: RUF009  (frozen values)
     sharing: Maximum = Maximum()  # noqa: RUF009
     weight_of_singles: float = 1.0
+
+    takes_superpositions: ClassVar[tuple[type, ...]] = (Maximum,)
+    takes_shapes: ClassVar[tuple[str, ...]] = ("isotropic", "diagonal")
 
     def heated(self, beta: float) -> "MaximalCauses":
         smooth = Maximum.at(beta)

@@ -157,11 +157,12 @@ class PoissonNoise(MeanNoise):
 class BernoulliNoise(MeanNoise):
     """y_d ~ Bernoulli(m_d): zeros and ones, or shares between them."""
 
+    BACKGROUND: ClassVar[float] = 1e-3
     highest: ClassVar[float] = 1.0
     largest_mean: ClassVar[float] = 1.0 - 1e-6  # keeps log-odds finite
 
     def background(self, moments: DataMoments) -> float:
-        return 1e-3
+        return self.BACKGROUND
 
     def log_density(self, params: Any, y: np.ndarray, mean: np.ndarray) -> np.ndarray:
         return (xlogy(y, mean) + xlog1py(1.0 - y, -mean)).sum(axis=-1)

@@ -1,14 +1,14 @@
 """Binary latents whose rates add up: counts are shared out among them (ET-NMF with Poisson noise)."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from multicause.models.base import DataMoments
 from multicause.models.dictionary_model import DictionaryModel, MeanParams, upper_bound_scores
 from multicause.models.noises import Noise, PoissonNoise
-from multicause.models.superpositions import SMALLEST_MEAN
+from multicause.models.superpositions import SMALLEST_MEAN, Sum
 
 SPARSE = 0.2  # shape of the gamma distribution of the factors that a start draws
 DARKEST = 1e-9  # background at the least, of the data's mean: a count that no part explains is unlikely, not impossible
@@ -39,6 +39,9 @@ class PoissonLinear(DictionaryModel):
 
     noise: Noise = PoissonNoise()  # noqa: RUF009  (a frozen value)
     darkest: float = SMALLEST_MEAN
+
+    takes_superpositions: ClassVar[tuple[type, ...]] = (Sum,)
+    takes_noises: ClassVar[tuple[type, ...]] = (PoissonNoise,)
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> MeanParams:
         """Two latents active on average; a tenth of the data's mean is background."""

@@ -1,7 +1,7 @@
 """Spike-and-slab sparse coding: latents that are on or off, each with a coefficient (GSC)."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from multicause.models.base import DataMoments
 from multicause.models.dictionary_model import DictionaryModel, regress
 from multicause.models.noises import GaussianNoise
 from multicause.models.priors import UNUSED, SpikeSlabPrior, as_matrix, log_prior
+from multicause.models.superpositions import Sum
 
 
 class SpikeSlabParams(NamedTuple):
@@ -53,6 +54,10 @@ class SpikeSlabLinear(DictionaryModel):
 
     prior: SpikeSlabPrior = SpikeSlabPrior()  # noqa: RUF009  (frozen values)
     noise: GaussianNoise = GaussianNoise()  # noqa: RUF009
+
+    takes_superpositions: ClassVar[tuple[type, ...]] = (Sum,)
+    takes_noises: ClassVar[tuple[type, ...]] = (GaussianNoise,)
+    takes_shapes: ClassVar[tuple[str, ...]] = ("isotropic", "diagonal", "full")
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> SpikeSlabParams:
         """Two latents active on average, of coefficients N(0, 1); the noise has the data's variance."""

@@ -1,7 +1,7 @@
 """Nonlinear spike-and-slab sparse coding: latents with coefficients; the largest product wins each dimension."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import log_ndtr, logsumexp
@@ -52,6 +52,9 @@ class SpikeSlabMax(DictionaryModel):
     prior: SpikeSlabPrior = SpikeSlabPrior()  # noqa: RUF009  (frozen values)
     superposition: Sum | Maximum = Maximum()  # noqa: RUF009
     noise: GaussianNoise = GaussianNoise()  # noqa: RUF009
+
+    takes_superpositions: ClassVar[tuple[type, ...]] = (Maximum,)
+    takes_noises: ClassVar[tuple[type, ...]] = (GaussianNoise,)
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> SpikeSlabParams:
         """Two latents active on average, of coefficients N(1, 1/4); the noise has the data's variance."""

@@ -1,6 +1,6 @@
 """Approximate posteriors q(s|y): which states they keep, and the expectations they take over them."""
 
-from multicause.posteriors.base import EStep, Posterior, PreparedPosterior
+from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
 from multicause.posteriors.enumerated import EnumeratedPosterior
 from multicause.posteriors.exact import ExactPosterior
 from multicause.posteriors.factored import FactoredPosterior
@@ -9,7 +9,7 @@ from multicause.posteriors.placed import PlacedPosterior
 from multicause.posteriors.truncated import TruncatedPosterior
 
 __all__ = [
-    "EStep",
+    "EStepResult",
     "EnumeratedPosterior",
     "ExactPosterior",
     "FactoredPosterior",

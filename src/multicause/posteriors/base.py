@@ -9,7 +9,7 @@ from multicause.execution.chunks import Chunk
 from multicause.selection.base import Selection, Selector
 
 
-class EStep(NamedTuple):
+class EStepResult(NamedTuple):
     """What one chunk adds to an iteration."""
 
     free_energy: float  # sum_n w_n F_n
@@ -20,7 +20,7 @@ class PreparedPosterior(ABC):
     """A posterior at given parameters: the questions that a chunk of data can be asked."""
 
     @abstractmethod
-    def statistics(self, chunk: Chunk) -> EStep:
+    def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk. It alone remembers what the next iteration wants to know of the chunk's rows."""
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Posterior(Protocol):
     def keeps_all(self, model: Any) -> bool: ...  # whether there is nothing to select
 
     def prepare(
-        self, model: Any, params: Any, beta: float = 1.0, learned: Selector | None = None
+        self, model: Any, params: Any, beta: float = 1.0, selector: Selector | None = None
     ) -> PreparedPosterior: ...
 
 

@@ -11,7 +11,7 @@ from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import TILE, tiled_product
 from multicause.models.base import combine, heated
 from multicause.models.few_maximal_causes import FewMaximalCauses
-from multicause.posteriors.base import EStep, PreparedPosterior, free_energy
+from multicause.posteriors.base import EStepResult, PreparedPosterior, free_energy
 from multicause.selection.base import Selector
 
 _BLOCK_BYTES = 32 * 2**20  # of one (rows, S) work array
@@ -36,7 +36,7 @@ class EnumeratedPosterior:
         return True
 
     def prepare(
-        self, model: FewMaximalCauses, params: Any, beta: float = 1.0, learned: Selector | None = None
+        self, model: FewMaximalCauses, params: Any, beta: float = 1.0, selector: Selector | None = None
     ) -> "PreparedEnumerated":
         """Everything that all chunks of one iteration share."""
         states = model.states()
@@ -81,14 +81,14 @@ class PreparedEnumerated(PreparedPosterior):
     states: np.ndarray  # (S, H)
     table: LogJointTable
 
-    def statistics(self, chunk: Chunk) -> EStep:
+    def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk."""
         weights, total = chunk.row_weights(), None
         for rows, Y in self._blocks(chunk):
             free_energies, q = self._weigh(Y)
             q *= weights[rows, None]
             statistics = self.model.accumulate(self.params, Y, self.states, q)
-            part = EStep(float(free_energies @ weights[rows]), statistics)
+            part = EStepResult(float(free_energies @ weights[rows]), statistics)
             total = part if total is None else combine(total, part)
         assert total is not None
         return total

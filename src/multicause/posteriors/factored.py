@@ -10,7 +10,7 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
-from multicause.posteriors.base import EStep, PreparedPosterior
+from multicause.posteriors.base import EStepResult, PreparedPosterior
 from multicause.posteriors.noise_whitening import NoiseWhitening
 from multicause.selection.base import Selector
 
@@ -39,7 +39,7 @@ class FactoredPosterior:
         return True
 
     def prepare(
-        self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0, learned: Selector | None = None
+        self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0, selector: Selector | None = None
     ) -> "PreparedFactored":
         """Everything that all chunks of one iteration share."""
         if beta != 1.0:
@@ -72,7 +72,7 @@ class PreparedFactored(PreparedPosterior):
         self.whiten = NoiseWhitening(model.noise_covariance(params))
         self.whitened = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))
 
-    def statistics(self, chunk: Chunk) -> EStep:
+    def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk, which remembers its factors for the next iteration."""
         weights, Y = chunk.row_weights(), chunk.rows()
         codes = self._ascend(chunk, Y)
@@ -87,7 +87,7 @@ class PreparedFactored(PreparedPosterior):
         statistics = SpikeSlabStatistics(
             float(weights.sum()), weights @ codes.probability, weighted.sum(axis=0), xx, xy, yy, *empty
         )
-        return EStep(float(codes.bound @ weights), statistics)
+        return EStepResult(float(codes.bound @ weights), statistics)
 
     def _with_data(
         self, Y: np.ndarray, weights: np.ndarray, x: np.ndarray, own: np.ndarray

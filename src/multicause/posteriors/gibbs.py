@@ -12,7 +12,7 @@ from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.spike_slab_linear import SpikeSlabParams
 from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics, component_norms
-from multicause.posteriors.base import EStep, PreparedPosterior, free_energy
+from multicause.posteriors.base import EStepResult, PreparedPosterior, free_energy
 from multicause.selection.base import Selection, Selector, selector_of
 
 
@@ -47,10 +47,10 @@ class GibbsPosterior:
         return self.n_candidates == model.n_components
 
     def prepare(
-        self, model: SpikeSlabMax, params: SpikeSlabParams, beta: float = 1.0, learned: Selector | None = None
+        self, model: SpikeSlabMax, params: SpikeSlabParams, beta: float = 1.0, selector: Selector | None = None
     ) -> "PreparedGibbs":
         """Everything that all chunks of one iteration share; beta is a power of the likelihood, not of the prior."""
-        selector = selector_of(self.keeps_all(model), model.n_components, learned)
+        selector = selector_of(self.keeps_all(model), model.n_components, selector)
         return PreparedGibbs(self, model, params, beta, selector)
 
 
@@ -74,7 +74,7 @@ class PreparedGibbs(PreparedPosterior):
         self.transposed = np.ascontiguousarray(params.components.T)
         self.norms = component_norms(params.components)
 
-    def statistics(self, chunk: Chunk) -> EStep:
+    def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk, which remembers <s> for a selection function that is learned."""
         weights, Y = chunk.row_weights(), chunk.rows()
         answers = self._sample(Y, self._candidates(Y, chunk), weights)
@@ -88,7 +88,7 @@ class PreparedGibbs(PreparedPosterior):
             self.unit[:, None] ** 2 * answers.axx,
             float(weights @ answers.distance) / self.scale**2,
         )
-        return EStep(float(self._free_energies(Y, answers) @ weights), statistics)
+        return EStepResult(float(self._free_energies(Y, answers) @ weights), statistics)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         """An estimate of log p(y), with all latents but the candidates off, of each row."""

@@ -17,7 +17,7 @@ from multicause.models.translated_occlusion import (
     TranslatedOcclusion,
     empty_statistics,
 )
-from multicause.posteriors.base import EStep, PreparedPosterior, free_energy
+from multicause.posteriors.base import EStepResult, PreparedPosterior, free_energy
 from multicause.selection.base import Selection, Selector, selector_of
 from multicause.selection.gp_places import PlacedMeans
 
@@ -57,10 +57,10 @@ class PlacedPosterior:
         return self.n_candidates == model.n_components and self.n_placements == model.n_placements
 
     def prepare(
-        self, model: TranslatedOcclusion, params: OcclusionParams, beta: float = 1.0, learned: Selector | None = None
+        self, model: TranslatedOcclusion, params: OcclusionParams, beta: float = 1.0, selector: Selector | None = None
     ) -> "PreparedPlaced":
         """Everything that all chunks of one iteration share; what was learned tells of places without a scan."""
-        selector = selector_of(self.keeps_all(model), model.n_components, learned)
+        selector = selector_of(self.keeps_all(model), model.n_components, selector)
         return PreparedPlaced(self, model, params, beta, selector)
 
 
@@ -91,7 +91,7 @@ class PreparedPlaced(PreparedPosterior):
             starts,
         )
 
-    def statistics(self, chunk: Chunk) -> EStep:
+    def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk, which remembers where objects were, for a selection function that is learned."""
         weights, images = chunk.row_weights(), self._images(chunk)
         places = self._places(images, chunk)
@@ -111,7 +111,7 @@ class PreparedPlaced(PreparedPosterior):
             float(weights.sum()), weights @ answers.means, shape.r, shape.ry, shape.contests,
             float(sums.background[0]), sums.background_y, float(sums.distance[0]),
         )  # fmt: skip
-        return EStep(float(self._free_energies(images, answers) @ weights), statistics)
+        return EStepResult(float(self._free_energies(images, answers) @ weights), statistics)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         """F_n of each row."""

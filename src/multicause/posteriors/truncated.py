@@ -8,7 +8,7 @@ import numpy as np
 
 from multicause.execution.chunks import Chunk
 from multicause.models.base import heated
-from multicause.posteriors.base import EStep, PreparedPosterior
+from multicause.posteriors.base import EStepResult, PreparedPosterior
 from multicause.posteriors.e_steps import DefinitionEStep, TruncatedEStep, e_step_of
 from multicause.selection.base import Selection, Selector, selector_of
 
@@ -51,13 +51,13 @@ class TruncatedPosterior:
         return self.n_candidates == model.n_components
 
     def prepare(
-        self, model: Any, params: Any, beta: float = 1.0, learned: Selector | None = None
+        self, model: Any, params: Any, beta: float = 1.0, selector: Selector | None = None
     ) -> "PreparedTruncated":
         """Everything that all chunks of one iteration share."""
         singletons = self.singletons and self.n_candidates < model.n_components
         kind = e_step_of(model) if self.use_kernel else DefinitionEStep
         e_step = kind(heated(model, beta), params, self.max_active, singletons, beta)
-        selector = selector_of(self.keeps_all(model), model.n_components, learned)
+        selector = selector_of(self.keeps_all(model), model.n_components, selector)
         return PreparedTruncated(self, e_step, selector)
 
 
@@ -69,14 +69,14 @@ class PreparedTruncated(PreparedPosterior):
     e_step: TruncatedEStep
     selector: Selector
 
-    def statistics(self, chunk: Chunk) -> EStep:
+    def statistics(self, chunk: Chunk) -> EStepResult:
         weights = chunk.row_weights()
         terms, candidates = self._begin(chunk)
         found = self.e_step.accumulate(terms, candidates, weights)
         if self.posterior.monotone:
             chunk.remember(KeptCandidates(candidates))
         self.selector.observe(chunk, found.means)
-        return EStep(float(found.free_energies @ weights), found.statistics)
+        return EStepResult(float(found.free_energies @ weights), found.statistics)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         return self.e_step.free_energies(*self._begin(chunk))

@@ -14,9 +14,8 @@ from multicause.learning.records import Record, Stopwatch
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
 from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, combine
 from multicause.models.priors import probability_of_at_most
-from multicause.posteriors.base import EStep, Posterior, PreparedPosterior
-from multicause.posteriors.truncated import TruncatedPosterior
-from multicause.selection.base import Selector
+from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
+from multicause.selection.base import Selection, Selector
 
 MOST_HALVINGS = 6  # of an M-step that went too far
 
@@ -45,8 +44,13 @@ class EM:
         """None where the schedule, or a tolerance of 0, runs the fit to its end."""
         if self.plan.anneals or tol == 0.0:
             return None
-        selection = self.posterior.selection
+        selection = self._learned_selection
         return GainBelow(tol) if selection is None else NoNewBest(tol, 2 * selection.update_every)
+
+    @property
+    def _learned_selection(self) -> Selection | None:
+        """How candidates are learned; None where the model chooses, or where there is nothing to choose."""
+        return None if self.posterior.keeps_all(self.model) else self.posterior.selection
 
     def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
         """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
@@ -78,13 +82,13 @@ class EM:
         yield Record(number, params, free_energy, weight, clock(), restart, final=True, selection_function=learned)
 
     def _begin_selection(self, rng: np.random.Generator) -> Selector | None:
-        selection = self.posterior.selection
-        if selection is None or self.posterior.keeps_all(self.model):
+        selection = self._learned_selection
+        if selection is None:
             return None
         seed = int(rng.integers(2**63))
         return selection.begin(self.executor, self.chunks, self.moments, self.model.n_components, seed)
 
-    def _e_step(self, params: Any, step: Step, selector: Selector | None) -> EStep:
+    def _e_step(self, params: Any, step: Step, selector: Selector | None) -> EStepResult:
         """Free energy of all points, and the statistics of those that contribute."""
         prepared = self.posterior.prepare(self.model, params, step.beta, selector)
         if step.classification == 0.0:
@@ -92,7 +96,7 @@ class EM:
         free_energies = self._free_energies(prepared)
         chunks = self._classified(free_energies, params, step)
         contributing = self.executor.map_reduce(prepared.statistics, chunks, combine)
-        return EStep(float(free_energies @ self._weights()), contributing.statistics)
+        return EStepResult(float(free_energies @ self._weights()), contributing.statistics)
 
     def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:
         params = self.model.m_step(params, statistics)
@@ -102,14 +106,14 @@ class EM:
             params = self.model.perturb(params, step.parameter_noise, rng)
         return params
 
-    def _final(self, params: Any, learned: Selector | None) -> EStep:
+    def _final(self, params: Any, learned: Selector | None) -> EStepResult:
         """The free energy of all points at temperature 1, after which nothing more is learned."""
         prepared = self.posterior.prepare(self.model, params, 1.0, learned)
-        return EStep(float(self._free_energies(prepared) @ self._weights()), None)
+        return EStepResult(float(self._free_energies(prepared) @ self._weights()), None)
 
     def _backtrack(
-        self, last: tuple[Any, Step, float], params: Any, e_step: EStep, repeat: Callable[[Any], EStep]
-    ) -> tuple[Any, EStep]:
+        self, last: tuple[Any, Step, float], params: Any, e_step: EStepResult, repeat: Callable[[Any], EStepResult]
+    ) -> tuple[Any, EStepResult]:
         """Parameters nearer to the last ones, as long as the free energy is smaller than it was there."""
         before, _, free_energy = last
         for halving in range(MOST_HALVINGS + 1):
@@ -127,10 +131,9 @@ class EM:
 
     def _classified(self, free_energies: np.ndarray, params: Any, step: Step) -> list[Chunk]:
         """The same chunks, weighted so that only the N_cut points with the largest F_n contribute (ET §2)."""
-        classification, posterior = self.plan.classification, self.posterior
+        classification = self.plan.classification
         assert classification is not None
-        assert isinstance(posterior, TruncatedPosterior)
-        explained = probability_of_at_most(params.activation, posterior.max_active)
+        explained = probability_of_at_most(params.activation, self.model.prior.truncated_at)
         final_share = classification.margin * explained
         n_cut = self.moments.weight * (1.0 + step.classification * (final_share - 1.0))
         weights = keep_best(free_energies, self._weights(), n_cut)

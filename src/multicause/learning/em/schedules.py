@@ -152,7 +152,7 @@ class ConditionalCooling:
         First and last temperature.
     n_cooling_steps : int
         Steps from the first to the last temperature.
-    hold : int
+    n_hold_steps : int
         Iterations at the first temperature.
     threshold : float
         Components have converged when each changes by less than this, relative to its sum (eq. 38).
@@ -169,7 +169,7 @@ class ConditionalCooling:
     initial: float
     final: float = 1.5
     n_cooling_steps: int = 50
-    hold: int = 10
+    n_hold_steps: int = 10
     threshold: float = 2.5e-3
     patience: int = 20
     n_steps: int = 1000
@@ -184,7 +184,7 @@ class ConditionalCooling:
                 "ConditionalCooling needs temperatures initial >= final >= 1. "
                 f"Got initial={self.initial} and final={self.final} instead."
             )
-        if self.threshold <= 0.0 or min(self.n_cooling_steps, self.patience, self.n_steps) < 1 or self.hold < 0:
+        if self.threshold <= 0.0 or min(self.n_cooling_steps, self.patience, self.n_steps) < 1 or self.n_hold_steps < 0:
             raise ValueError(
                 f"ConditionalCooling needs a positive threshold and positive numbers of steps. Got {self}."
             )
@@ -198,7 +198,7 @@ class ConditionalCooling:
             change = yield Step(number, temperature, parameter_noise=self.parameter_noise if hot else 0.0)
             converged = change() < self.threshold
             if hot:
-                if converged and number + 1 >= self.hold:
+                if converged and number + 1 >= self.n_hold_steps:
                     temperature = max(temperature - fall, self.final)
             else:
                 n_converged = n_converged + 1 if converged else 0

@@ -15,6 +15,7 @@ from multicause.posteriors.e_steps.maximal_causes import MaximalCausesEStep
 from multicause.posteriors.e_steps.poisson_linear import PoissonLinearEStep
 from multicause.posteriors.e_steps.spike_slab_linear import SpikeSlabEStep
 
+_DEFINITION = ("log_joint", "superpose", "accumulate")  # what a kernel computes in its own way
 E_STEPS: dict[type, type[TruncatedEStep]] = {
     BinaryLinear: BinaryLinearEStep,
     PoissonLinear: PoissonLinearEStep,
@@ -25,8 +26,11 @@ E_STEPS: dict[type, type[TruncatedEStep]] = {
 
 
 def e_step_of(model: Any) -> type[TruncatedEStep]:
-    """The fused E-step of a model, or of the model it derives from; any other model's definition is enumerated."""
-    return next((E_STEPS[cls] for cls in type(model).__mro__ if cls in E_STEPS), DefinitionEStep)
+    """The fused E-step of a model; the definition of any other is enumerated, and of one that redefines itself."""
+    known = next((cls for cls in type(model).__mro__ if cls in E_STEPS), None)
+    if known is None or any(getattr(type(model), name) is not getattr(known, name) for name in _DEFINITION):
+        return DefinitionEStep
+    return E_STEPS[known]
 
 
 __all__ = ["Accumulated", "DefinitionEStep", "TruncatedEStep", "e_step_of"]

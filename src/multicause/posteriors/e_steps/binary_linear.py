@@ -68,7 +68,7 @@ class BinaryLinearEStep(TruncatedEStep):
         return RowTerms(terms.Y[rows], terms.linear[rows], terms.constant[rows], unseen, overlaps)
 
     def select(self, terms: RowTerms, n_candidates: int) -> np.ndarray:
-        if self.model.selection == "upper_bound":
+        if self.model.selection_rule == "upper_bound":
             return self._upper_bound.select(terms.Y, n_candidates)
         components, noise_variance = self.params.components, self.params.noise_variance
         level = np.sqrt(self.model.n_features * noise_variance + np.square(components).sum(axis=1).max())

@@ -6,6 +6,7 @@ import numpy as np
 
 from multicause.backends import numba_cpu
 from multicause.models.noises import GaussianNoise
+from multicause.models.superpositions import SMALLEST_MEAN
 
 
 class UpperBound:
@@ -20,6 +21,7 @@ class UpperBound:
             self.spread = np.sqrt(params.noise_variance)
             self.white = np.ascontiguousarray(self.alone / self.spread)
         else:
+            self.alone = np.maximum(self.alone, SMALLEST_MEAN)
             self.natural = np.ascontiguousarray(self.noise.natural(params, self.alone))
             self.partition = np.ascontiguousarray(self.noise.log_partition(params, self.alone))
 
