@@ -21,7 +21,7 @@ from multicause.models import (
 from multicause.posteriors.e_steps import DefinitionEStep, e_step_of
 from multicause.selection import GPSelect
 
-from cases import Bare
+from cases import MODELS, Bare
 
 
 @pytest.fixture(scope="module")
@@ -150,3 +150,9 @@ def test_truncated_em_trains_the_nonlinear_spike_and_slab_model(X):
     em = TruncatedEM(SpikeSlabMax(4, 9), n_candidates=3, max_iter=4, tol=0, random_state=0).fit(X)
     assert np.isfinite(em.free_energy_).all()
     assert em.free_energy_[-1] > em.free_energy_[0]
+
+
+@pytest.mark.parametrize("name", ["nonnegative_linear", "poisson_linear", "maximal_poisson", "maximal_bernoulli"])
+def test_a_latent_alone_has_the_mean_of_its_unit_vector(name):
+    model, params = MODELS[name](4, 5, np.random.default_rng(0))
+    np.testing.assert_array_equal(model.superposition.alone(params), model.superpose(params, np.eye(4)))

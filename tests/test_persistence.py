@@ -3,7 +3,7 @@
 import json
 import os
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from multicause.estimators import ETNMF, GSC, LinCA
 from multicause.files import atomic_write
 from multicause.learning import Annealing, DataClassification
 from multicause.persistence import ModelFileError, _known_estimators, _known_values, load_model, save_model
+from multicause.selection import GPSelect
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,15 @@ def test_the_header_is_json_that_names_format_version_and_class(path, X):
     with safe_open(path, framework="numpy") as handle:
         header = json.loads(handle.metadata()["multicause"])
         assert set(handle.keys()) == {f"attributes.{name}_" for name in ("components", "activation", "free_energy")}
-    assert header.keys() == {"format", "format_version", "multicause_version", "class", "params", "attributes"}
+    assert header.keys() == {
+        "format",
+        "format_version",
+        "multicause_version",
+        "class",
+        "params",
+        "attributes",
+        "digest",
+    }
     assert (header["format"], header["format_version"], header["class"]) == ("multicause-model", 2, "Causes")
     assert header["attributes"]["stop_"] == {"$stop": "SCHEDULE_ENDED"}
 
@@ -432,3 +441,47 @@ def test_an_atomic_write_follows_a_symbolic_link(tmp_path):
 def test_an_atomic_write_to_a_folder_is_refused(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"it is a folder. Give the path of a file"):
         atomic_write(tmp_path, b"")
+
+
+def test_a_file_whose_shapes_do_not_go_together_is_refused(tmp_path):
+    path, X = tmp_path / "m", np.random.default_rng(0).normal(size=(60, 5))
+    fit = LinCA(4, n_candidates=2, selection=GPSelect(), max_iter=3, tol=0, random_state=0).fit(X)
+    changes = {
+        "activation_": (np.full(9, 0.2), "activation_ must be finite"),
+        "components_": (np.ones((4, 2)), "the learned parameters are of 2 features"),
+        "noise_variance_": (np.nan, "noise_variance_ must be finite"),
+    }
+    for name, (value, message) in changes.items():
+        before = getattr(fit, name)
+        setattr(fit, name, value)
+        save_model(fit, path)
+        setattr(fit, name, before)
+        with pytest.raises(ModelFileError, match=f"damaged.*{message}"):
+            load_model(path)
+    fit.selection_function_ = replace(fit.selection_function_, weights=np.ones((3, 9)))
+    save_model(fit, path)
+    with pytest.raises(ModelFileError, match=r"damaged.*The selection function's mean, pivots and weights"):
+        load_model(path)
+
+
+def test_a_file_with_settings_out_of_range_is_refused(tmp_path):
+    fit = LinCA(4, max_iter=3, tol=0, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 5)))
+    save_model(fit.set_params(max_active=-5), tmp_path / "m")
+    with pytest.raises(ModelFileError, match=r"damaged.*'max_active' parameter of LinCA"):
+        load_model(tmp_path / "m")
+    with pytest.raises(ValueError, match="'max_active' parameter of LinCA"):
+        fit.transform(np.zeros((3, 5)))
+
+
+def test_no_flipped_bit_of_the_arrays_goes_unnoticed(tmp_path):
+    path = tmp_path / "m"
+    fit = LinCA(3, max_iter=3, tol=0, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 4)))
+    save_model(fit, path)
+    content = path.read_bytes()
+    start = 8 + int.from_bytes(content[:8], "little")
+    for bit in np.random.default_rng(1000).integers(8 * start, 8 * len(content), size=60):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << (bit % 8)
+        path.write_bytes(flipped)
+        with pytest.raises(ModelFileError, match="damaged"):
+            load_model(path)

@@ -4,7 +4,7 @@ A model file holds data only. Loading looks classes up by name in a table of kno
 file from elsewhere cannot execute code. The header's metadata has one entry, ``multicause``, a JSON object::
 
     {"format": "multicause-model", "format_version": 2, "multicause_version": "0.1.0",
-     "class": "LinCA", "params": {...}, "attributes": {...}}
+     "class": "LinCA", "params": {...}, "attributes": {...}, "digest": "..."}
 
 Values that JSON does not know are written as an object whose first key names the kind: ``$array`` and ``$scalar`` (the
 tensor that holds them), ``$strings``, ``$tuple``, ``$dict``, ``$float`` (nan, inf, -inf), ``$dataclass`` and ``$stop``.
@@ -18,6 +18,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from inspect import signature
 from pathlib import Path, PurePath
@@ -89,6 +90,7 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str], *, regist
         "params": _encode_all("params", _params_to_keep(estimator), tensors, classes),
         "attributes": _encode_all("attributes", _learned_attributes(estimator), tensors, classes),
     }
+    header["digest"] = _digest(header, tensors)
     atomic_write(path, save(tensors, metadata={"multicause": json.dumps(header, allow_nan=False)}))
 
 
@@ -117,13 +119,35 @@ def load_model(path: str | os.PathLike[str], *, registry: Iterable[type] = ()) -
     header, tensors = _read(Path(path))
     classes = _known_classes(registry)
     try:
-        return _rebuild(header, tensors, classes, path)
+        _check_digest(header, tensors, path)
+        estimator = _rebuild(header, tensors, classes, path)
+        _check_consistency(estimator)
+        return estimator
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ModelFileError(
             f"The model file '{os.fspath(path)}' is damaged: {error!r}. Save the model again."
         ) from error
+
+
+def _digest(header: Mapping[str, Any], tensors: Tensors) -> str:
+    """Of everything that a file says: a flipped bit must not go unnoticed."""
+    said = {key: value for key, value in header.items() if key != "digest"}
+    digest = sha256(json.dumps(said, sort_keys=True, allow_nan=False).encode())
+    for key in sorted(tensors):
+        array = tensors[key]
+        digest.update(f"{key} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _check_digest(header: Mapping[str, Any], tensors: Tensors, path: str | os.PathLike[str]) -> None:
+    if header["format_version"] >= 2 and header.get("digest") != _digest(header, tensors):
+        raise ModelFileError(
+            f"The model file '{os.fspath(path)}' is damaged: its content does not match its digest. "
+            "Save the model again."
+        )
 
 
 def _library_version() -> str:
@@ -283,6 +307,14 @@ def _rebuild(header: dict[str, Any], tensors: Tensors, classes: Classes, path: s
             raise ValueError(f"{key!r} is not the name of a learned attribute")
         setattr(estimator, key, _decode(value, tensors, classes))
     return estimator
+
+
+def _check_consistency(estimator: BaseEstimator) -> None:
+    """Settings in their ranges, and learned parameters of shapes that go together: kernels index unchecked."""
+    if hasattr(type(estimator), "_parameter_constraints"):
+        estimator._validate_params()
+    if hasattr(type(estimator), "_check_learned"):
+        estimator._check_learned()
 
 
 def _decode(value: Any, tensors: Tensors, classes: Classes) -> Any:

@@ -62,6 +62,7 @@ class Readers(NamedTuple):
 class Learned:
     """What fits set, besides the model's own parameters: no fields, since constructors do not take them."""
 
+    n_features_in_: int
     components_: np.ndarray
     free_energy_: np.ndarray
     n_iter_: int
@@ -287,6 +288,7 @@ class MulticauseEstimator(
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
         """The answers to `question` for all rows of X, in X's precision where that is wanted."""
         X = self._validate_fitted(X)
+        self._validate_params()  # set_params may have come in between, and kernels index unchecked
         model = self._prepared()
         chunks = split(X, self._n_features_out, self._chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:

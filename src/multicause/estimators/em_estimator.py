@@ -170,6 +170,22 @@ class EMEstimator(MulticauseEstimator):
                 )
         return params
 
+    def _check_learned(self) -> None:
+        """Refuse parameters of a file whose shapes do not go together, or that are no numbers."""
+        n_features = int(self.n_features_in_)
+        standard = DataMoments(1.0, np.zeros(n_features), np.ones(n_features))
+        model, params = self._fitted_model(), self._params()
+        if model.n_features != n_features:
+            raise ValueError(
+                f"the learned parameters are of {model.n_features} features, n_features_in_ is {n_features}"
+            )
+        wanted = model.init_params(standard, np.random.default_rng(0))
+        for name, value, like in zip(params._fields, params, wanted, strict=True):
+            if np.shape(value) != np.shape(like) or not np.isfinite(value).all():
+                raise ValueError(f"{name}_ must be finite, of shape {np.shape(like)}. Got shape {np.shape(value)}")
+        if hasattr(self, "selection_function_"):
+            self.selection_function_.check(model.n_components, n_features)
+
     def _keep(self, outcome: Outcome, dtype) -> None:
         super()._keep(outcome, dtype)
         if outcome.selection_function is not None:

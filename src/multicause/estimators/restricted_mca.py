@@ -33,7 +33,7 @@ class RestrictedMCA(PoissonMCAEstimator):
 
         s_h ~ Bernoulli(pi),   y_d ~ Poisson(max_h s_h W_hd),   sum_d W_hd = C                [MCA eq. 1-3, 19]
 
-    Every state of at most two causes is weighed for every data point. Learning in batches is R-MCA2 (eq. 21, 22),
+    Every state of at most two latents is weighed for every data point. Learning in batches is R-MCA2 (eq. 21, 22),
     learning pattern by pattern R-MCA_NN (eq. 25).
 
     Parameters
@@ -41,20 +41,20 @@ class RestrictedMCA(PoissonMCAEstimator):
     solver : {"batch", "online"}, default="batch"
         Annealed EM over all data, or one pattern after the other, drawn at random.
     activation : float or None, default=None
-        The fixed activation probability pi of every cause; None lets two causes be active on average.
+        The fixed activation probability pi of every latent; None lets two be active on average.
     field_sum : float or "auto", default="auto"
-        The fixed sum C of every field. "auto" takes the sum that explains the data's mean and variance if causes of
-        equal brightness are active two at a time on average: 50 for the standard bars of value 10.
+        The fixed sum C of every component. "auto" takes the sum that explains the data's mean and variance if latents
+        of equal brightness are active two at a time on average: 50 for the standard bars of value 10.
     cooling : ConditionalCooling, Annealing, "auto" or None, default="auto"
-        Temperatures of solver="batch". "auto" cools from 0.7 D + 1 to 1.5, a step at a time, whenever the fields have
-        come to rest, with parameter noise of 0.0003 of a component's brightness, so that those that became equal while
-        hot can part again; None learns at temperature 1.
+        Temperatures of solver="batch". "auto" cools from 0.7 D + 1 to 1.5, a step at a time, whenever the components
+        have converged, with parameter noise of 0.0003 of a component's brightness, so that those that became equal
+        while hot can part again; None learns at temperature 1.
     temperature : float, default=16.0
         The constant temperature of solver="online".
     learning_rate : float, default=1.0
-        Step of solver="online": the share of a pattern that is added to the field that explains it.
+        Step of solver="online": the share of a pattern that is added to the component that explains it.
     weight_noise : float, default=0.02
-        Standard deviation of the noise on the fields at each pattern of solver="online", in the units of the data.
+        Standard deviation of the noise on the components at each pattern of solver="online", in the units of the data.
     n_presentations : int or "auto", default="auto"
         Patterns presented by solver="online"; "auto" means a hundred per data point, from 10,000 to 200,000.
     init : dict or None, default=None
@@ -63,8 +63,8 @@ class RestrictedMCA(PoissonMCAEstimator):
         Most EM iterations of solver="batch"; replaces the `n_steps` of a `ConditionalCooling`, and is what an
         `Annealing` stretches to.
     n_init : int, default=1
-        Fits from different initial fields, of which the one with the largest free energy over the better-explained half
-        of the data is kept: over all data, points of many causes would prefer fields that merge causes.
+        Fits from different starts. The one with the largest free energy over the better-explained half of the data is
+        kept: over all data, points of many latents would prefer components that merge several.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class RestrictedMCA(PoissonMCAEstimator):
     activation_ : ndarray of shape (n_components,)
         The activation probabilities, all equal.
     field_sum_ : float
-        The sum C of every field.
+        The sum C of every component.
     n_presentations_ : int
         Patterns presented one by one so far.
     free_energy_ : ndarray of shape (n_iter_ + 1,)
@@ -116,7 +116,7 @@ class RestrictedMCA(PoissonMCAEstimator):
     def partial_fit(self, X, y=None):
         """Learn from the rows of X in their order, one pattern after the other, whatever the solver.
 
-        The first call draws the fields; with field_sum="auto" it also fixes their sum, from its rows alone: give
+        The first call draws the components; with field_sum="auto" it also fixes their sum, from its rows alone: give
         `field_sum` where the first rows are few. How rows are shared out among calls makes no difference after that.
 
         Parameters

@@ -156,6 +156,9 @@ class TruncatedEM(SelectingEstimator):
     def _fitted_model(self) -> Any:
         return self.model
 
+    def _check_learned(self) -> None:
+        """Parameters of a model of one's own are that model's business."""
+
     def _start(self, em: EM, rng: np.random.Generator) -> Any:
         return em.model.init_params(em.moments, rng)
 

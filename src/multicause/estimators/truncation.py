@@ -1,4 +1,4 @@
-"""H' and gamma as the user gave them, made definite for H causes."""
+"""H' and gamma as the user gave them, made definite for H latents."""
 
 from dataclasses import dataclass
 

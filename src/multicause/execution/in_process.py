@@ -62,9 +62,9 @@ class InProcess:
 
     def __enter__(self) -> "InProcess":
         self._stack.enter_context(_single_threaded_blas)
-        if self.n_threads > 1:
-            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
-            self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
+        # also for one thread: a compiled kernel on the main thread would turn Ctrl-C into a SystemError, or worse
+        self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
+        self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
         return self
 
     def __exit__(self, *exception) -> None:
@@ -73,8 +73,8 @@ class InProcess:
 
     def map(self, task: Callable[[Item], Result], chunks: Sequence[Item]) -> Iterator[Result]:
         """Results in the order of the chunks; only a few chunks are under way at any time."""
-        if self._pool is None or len(chunks) < 2:
-            yield from map(task, chunks)
+        if self._pool is None:
+            yield from map(task, chunks)  # outside its context there are no threads
             return
         under_way: deque[Future[Result]] = deque()
         for chunk in chunks:

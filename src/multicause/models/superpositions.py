@@ -18,6 +18,10 @@ class Sum:
         """The data that states (..., H) cause, without noise, (..., D)."""
         return getattr(params, "background", 0.0) + states @ params.components
 
+    def alone(self, params: Any) -> np.ndarray:
+        """The mean of each latent by itself, (H, D)."""
+        return getattr(params, "background", 0.0) + params.components
+
 
 @dataclass(frozen=True)
 class Maximum:
@@ -51,6 +55,10 @@ class Maximum:
         active = states[..., None] * params.components
         share = np.divide(active, top[..., None, :], out=np.zeros_like(active), where=active > 0.0)
         return top * (share**self.rho).sum(axis=-2) ** (1.0 / self.rho)
+
+    def alone(self, params: Any) -> np.ndarray:
+        """The mean of each latent by itself, (H, D)."""
+        return np.maximum(params.components, getattr(params, "background", 0.0))
 
     def shares(self, components: np.ndarray, states: np.ndarray) -> np.ndarray:
         """A_hd(s) = d Wbar_d / d W_hd, (..., H, D): the maximum's belongs to the largest; ties share.

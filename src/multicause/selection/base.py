@@ -31,6 +31,9 @@ class Selector:
         """The columns of each row's largest scores, in rising order."""
         return top_candidates(scores, n_candidates)
 
+    def check(self, n_components: int, n_features: int) -> None:
+        """Refuse what was learned for other data, or of another model."""
+
     def observe(self, chunk: Chunk, means: Any) -> None:
         """Hear what the E-step found in a chunk."""
 

@@ -189,6 +189,12 @@ class PlaceSelectionFunction(Selector):
         images = self.selection.images(np.asarray(Y, dtype=np.float64))
         return PixelFunctions(self.knots, self.values).scores(images)
 
+    def check(self, n_components: int, n_features: int) -> None:
+        height, width, channels = self.selection.image_shape
+        wanted = (n_components, *self.selection.component_shape, channels, len(self.knots))
+        if height * width * channels != n_features or self.values.shape != wanted or len(self.knots) < 2:
+            raise ValueError(f"The selection function's values have shape {self.values.shape} instead of {wanted}")
+
     def kernel(self) -> Kernel:
         """The kernel of windows as it was fitted last."""
         standard = DataMoments(1.0, np.zeros(1), np.ones(1))  # of no importance once theta is set

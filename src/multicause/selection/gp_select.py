@@ -158,6 +158,12 @@ class SelectionFunction(Selector):
         """f_h(y), (N, H): about the probability that latent h is active."""
         return self.kernel()(np.where(np.isnan(Y), self.mean, Y), self.pivots) @ self.weights
 
+    def check(self, n_components: int, n_features: int) -> None:
+        shapes = (self.mean.shape, self.pivots.shape, self.weights.shape)
+        n_pivots = len(self.pivots)
+        if shapes != ((n_features,), (n_pivots, n_features), (n_pivots, n_components)):
+            raise ValueError(f"The selection function's mean, pivots and weights have shapes {shapes}")
+
     def kernel(self) -> Kernel:
         return self.selection.first_kernel(self.pivots.shape[1]).clone_with_theta(self.theta)
 

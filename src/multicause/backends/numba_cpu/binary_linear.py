@@ -140,13 +140,12 @@ def _fill_in(overlaps, candidates, n, lane, work, factor, sums):
 
 
 @njit(cache=True, nogil=True)
-def expectations(linear_terms, overlaps, candidates, tree, singletons, weights, sums):
-    """<s> of linear terms a (N, H); adds all rows to `sums`, each with its weight.
+def expectations(linear_terms, overlaps, candidates, tree, singletons, weights, sums, means):
+    """means <- <s> of linear terms a (N, H), maybe the same array; adds all rows to `sums`, each with its weight.
 
-    Returns log Z_n, <x>_n and <s>_n. Without `singletons` the latents outside the candidates are off.
+    Returns log Z_n and <x>_n. Without `singletons` the latents outside the candidates are off.
     """
     n_rows, n_latents = linear_terms.shape
-    means = np.empty((n_rows, n_latents))
     n_candidates = candidates.shape[1]
     n_states, max_active = tree.members.shape
     linear = np.empty((max_active, n_candidates, LANES))
@@ -178,7 +177,7 @@ def expectations(linear_terms, overlaps, candidates, tree, singletons, weights, 
                 _fill_in(overlaps, candidates, n, lane, (moments, row_weights), weights[n] * scale, sums)
             log_normaliser[n] = largest[lane] + np.log(total[lane])
             mean_energy[n] = largest[lane] + energy[lane] * scale
-    return log_normaliser, mean_energy, means
+    return log_normaliser, mean_energy
 
 
 @njit(cache=True, nogil=True)

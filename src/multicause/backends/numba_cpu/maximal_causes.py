@@ -128,7 +128,8 @@ def _enumerate(tables, tree, y, chosen, singles, empty, states, work):
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def _share_hard(components, members, weight, y, sums):
-    """Add weight * A_hd(s) and weight * A_hd(s) y_d for a state of two or more latents; those that tie share."""
+    """Add weight * A_hd(s), weight * A_hd(s) y_d and the squares of a state of two or more latents; ties share."""
+    squares = sums.squares.size > 0
     for d in range(y.size):
         top = 0.0
         total = 0.0
@@ -140,6 +141,8 @@ def _share_hard(components, members, weight, y, sums):
             share = weight / total if components[members[k], d] == top else 0.0
             sums.a[members[k], d] += share
             sums.ay[members[k], d] += share * y[d]
+        if squares:
+            sums.squares[d] += weight * (y[d] - top) * (y[d] - top)
 
 
 @njit(cache=True, nogil=True)
@@ -156,9 +159,6 @@ def _share(tables, members, weight, y, mean, sums, work):
 
     `mean` is the state's smooth maximum, where it is known already.
     """
-    if tables.root == 0.0:
-        _share_hard(tables.components, members, weight, y, sums)
-        return
     total = work.total
     _add_up(tables.u, members, total)
     if not tables.smooth:
@@ -198,6 +198,10 @@ def _smooth_mean(tables, row, members, keeps, work):
 @njit(cache=True, nogil=True)
 def _add_state(tables, row, members, weight, y, keeps, sums, work):
     """What a state of none, two or more latents adds to the sums."""
+    if tables.root == 0.0 and members.size > 1:
+        if sums.a.size:
+            _share_hard(tables.components, members, weight, y, sums)
+        return
     mean = work.mean
     if tables.smooth:
         mean = _smooth_mean(tables, row, members, keeps, work)

@@ -71,4 +71,4 @@ class TruncatedEStep(ABC):
 
     @abstractmethod
     def accumulate(self, terms: Any, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
-        """Everything that an iteration of EM needs, each row with its weight."""
+        """Everything that an iteration of EM needs, each row with its weight; it uses the terms up."""

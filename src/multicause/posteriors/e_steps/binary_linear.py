@@ -88,13 +88,16 @@ class BinaryLinearEStep(TruncatedEStep):
         return self._free_energies(terms, log_normaliser, energy)
 
     def means(self, terms: RowTerms, candidates: np.ndarray) -> np.ndarray:
-        return self._expectations(terms, candidates, np.zeros(len(candidates)))[2]
+        means = np.empty_like(terms.linear)
+        self._expectations(terms, candidates, np.zeros(len(candidates)), means)
+        return means
 
     def reconstruct(self, terms: RowTerms, candidates: np.ndarray) -> np.ndarray:
         return tiled_product(self.means(terms, candidates), np.ascontiguousarray(self.params.components))
 
     def accumulate(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
-        free_energies, sums, means = self._expectations(terms, candidates, weights)
+        means = terms.linear  # which is not needed any more: a chunk's largest array is not made twice
+        free_energies, sums = self._expectations(terms, candidates, weights, means)
         weighted = weights[:, None] * means if (weights != 1.0).any() else means
         s = weighted.sum(axis=0)
         np.fill_diagonal(sums.ss, s)
@@ -106,15 +109,15 @@ class BinaryLinearEStep(TruncatedEStep):
             yy += float(sums.yy[0] / self.tempered_precision + n_missing * self.params.noise_variance)
         return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), means)
 
-    def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray):
-        """F_n, the sums over all rows, and <s>."""
+    def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray, means: np.ndarray):
+        """F_n and the sums over all rows; <s> goes to `means`."""
         H = len(self.offset)
         sums = self.kernel.Sums(np.zeros((H, H)), np.zeros_like(terms.overlaps.components), np.zeros(1))
         tree = subset_tree(candidates.shape[1], self.max_active)
-        log_normaliser, energy, means = self.kernel.expectations(
-            terms.linear, terms.overlaps, candidates, tree, self.singletons, weights, sums
+        log_normaliser, energy = self.kernel.expectations(
+            terms.linear, terms.overlaps, candidates, tree, self.singletons, weights, sums, means
         )
-        return self._free_energies(terms, log_normaliser, energy), sums, means
+        return self._free_energies(terms, log_normaliser, energy), sums
 
     def _free_energies(self, terms: RowTerms, log_normaliser: np.ndarray, energy: np.ndarray) -> np.ndarray:
         """The kernel's log joints are relative to the empty state's, and multiplied by beta."""

@@ -14,7 +14,7 @@ class UpperBound:
 
     def __init__(self, model: Any, params: Any):
         self.noise, self.params = model.noise, params
-        self.alone = model.superpose(params, np.eye(model.n_components))  # (H, D)
+        self.alone = model.superposition.alone(params)  # (H, D)
         self.log_activation = np.log(params.activation)
         self.kernel = numba_cpu.load("selection")
         if isinstance(self.noise, GaussianNoise):
