@@ -49,7 +49,7 @@ def maximal_causes(noise):
         if noise == GaussianNoise("diagonal"):
             variances = np.exp(rng.uniform(-2.0, 2.0, size=n_features))
             return model, params._replace(components=components, noise_variance=variances)
-        if noise.is_gaussian:
+        if isinstance(noise, GaussianNoise):
             return model, params._replace(components=components)
         if noise == BernoulliNoise():
             components = components / 6.1

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
 
-from multicause import ETNMF
+from multicause import ETNMF, MCA
+from multicause.execution import chunks_of
 from multicause.models import MeanParams, PoissonLinear
 
 
@@ -73,3 +75,19 @@ def test_negative_counts_are_refused_also_by_a_fitted_model():
     for ask in (fit.fit, fit.transform):
         with pytest.raises(ValueError, match=r"Negative values in data passed to ETNMF\(noise='poisson'\)"):
             ask(-X)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [ETNMF(6, noise="poisson"), *(MCA(6, noise=noise) for noise in ("gaussian-diagonal", "exponential"))],
+    ids=["etnmf-poisson", "mca-diagonal", "mca-exponential"],
+)
+def test_results_have_the_same_bits_for_any_number_of_threads(estimator):
+    X, _ = sparse_parts(n_samples=1500)
+    fits = []
+    with chunks_of(256):
+        for n_jobs in (1, 2, 16):
+            fits.append(clone(estimator).set_params(n_jobs=n_jobs, max_iter=5, tol=0, random_state=0).fit(X + 0.1))
+    for fit in fits[1:]:
+        np.testing.assert_array_equal(fit.components_, fits[0].components_)
+        np.testing.assert_array_equal(fit.free_energy_, fits[0].free_energy_)

@@ -75,7 +75,7 @@ class MCA(TruncatedDictionaryEstimator):
 
     @property
     def _params_type(self):
-        return DictionaryParams if self._noise.is_gaussian else MeanParams
+        return DictionaryParams if isinstance(self._noise, GaussianNoise) else MeanParams
 
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         noise = replace(self._noise, floor=noise_floor) if isinstance(self._noise, GaussianNoise) else self._noise
@@ -114,7 +114,7 @@ class MCA(TruncatedDictionaryEstimator):
                 f"'{name}' of MCA(noise={self.noise!r}) must hold means between 0 and {highest}. "
                 f"Got {components.max():.3g} instead."
             )
-        return np.minimum(components, getattr(self._noise, "largest_mean", highest))
+        return np.minimum(components, self._noise.largest_mean)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

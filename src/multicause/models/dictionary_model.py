@@ -66,7 +66,7 @@ class DictionaryModel:
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> Params:
         """Two latents active on average; all that the data vary is noise."""
-        kind = DictionaryParams if self.noise.is_gaussian else MeanParams
+        kind = DictionaryParams if isinstance(self.noise, GaussianNoise) else MeanParams
         components = self.draw_components(moments, rng, self.n_components)
         return kind(components, self.prior.initial(self.n_components), **self.noise.initial(moments))
 

@@ -49,15 +49,13 @@ class MaximalCauses(DictionaryModel):
 
     def heated(self, beta: float) -> "MaximalCauses":
         smooth = Maximum.at(beta)
-        if not self.noise.is_gaussian:
+        if not isinstance(self.noise, GaussianNoise):
             return replace(self, sharing=smooth)
         return replace(self, superposition=smooth, sharing=smooth, weight_of_singles=1.0 / beta)
 
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
         """|N(1, 1/3)| times the data's mean over all dimensions (MCA Appendix E.1)."""
         drawn = np.abs(rng.normal(1.0, 1.0 / 3.0, size=(n, self.n_features))) * brightness(moments)
-        if isinstance(self.noise, GaussianNoise):
-            return np.maximum(drawn, SMALLEST_MEAN)
         return np.clip(drawn, max(self.noise.background(moments), SMALLEST_MEAN), self.noise.largest_mean)
 
     def selection_scores(self, params: Params, Y: np.ndarray) -> np.ndarray:
@@ -82,7 +80,7 @@ class MaximalCauses(DictionaryModel):
 
     def _squares(self, params: Params, Y: np.ndarray, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """sum_n w_n <(y - mean)^2>, (D,); 0 for noise without a variance."""
-        if not self.noise.is_gaussian:
+        if not isinstance(self.noise, GaussianNoise):
             return np.zeros(self.n_features)
         return np.einsum("nk,nkd->d", weights, np.square(Y[:, None, :] - self.superpose(params, states)))
 
@@ -106,6 +104,5 @@ class MaximalCauses(DictionaryModel):
         return params._replace(**new)
 
     def admissible(self, params: Params, components: np.ndarray) -> np.ndarray:
-        if isinstance(self.noise, GaussianNoise):
-            return np.maximum(components, SMALLEST_MEAN)
-        return np.clip(components, max(params.background, SMALLEST_MEAN), self.noise.largest_mean)
+        lowest = max(getattr(params, "background", 0.0), SMALLEST_MEAN)
+        return np.clip(components, lowest, self.noise.largest_mean)

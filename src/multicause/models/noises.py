@@ -38,9 +38,9 @@ class GaussianNoise:
     floor: float = 1e-12
 
     parameters: ClassVar[tuple[str, ...]] = ("noise_variance",)
-    is_gaussian: ClassVar[bool] = True
     lowest: ClassVar[float] = -np.inf  # of the data
     highest: ClassVar[float] = np.inf
+    largest_mean: ClassVar[float] = np.inf
 
     def initial(self, moments: DataMoments) -> dict[str, Any]:
         """The data's variance."""
@@ -48,6 +48,10 @@ class GaussianNoise:
         if self.shape == "isotropic":
             return {"noise_variance": max(float(moments.variance.mean()), self.floor)}
         return {"noise_variance": variance if self.shape == "diagonal" else np.diag(variance)}
+
+    def background(self, moments: DataMoments) -> float:
+        """The mean where no latent is active."""
+        return 0.0
 
     def covariance(self, params: Any, n_features: int) -> np.ndarray:
         """Sigma as a variance per dimension, (D,), or as a matrix, (D, D)."""
@@ -98,7 +102,6 @@ class MeanNoise(ABC):
     """An exponential family without parameters of its own: the mean is all there is to say."""
 
     parameters: ClassVar[tuple[str, ...]] = ()
-    is_gaussian: ClassVar[bool] = False
     lowest: ClassVar[float] = 0.0  # of the data
     highest: ClassVar[float] = np.inf
     largest_mean: ClassVar[float] = np.inf

@@ -8,6 +8,7 @@ from scipy.special import logit
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.maximal_causes import MaximalCausesStatistics
+from multicause.models.noises import GaussianNoise
 from multicause.models.subsets import subset_tree
 from multicause.models.superpositions import SMALLEST_MEAN
 from multicause.posteriors.base import free_energy
@@ -31,9 +32,10 @@ class MaximalCausesEStep(MeanNoiseEStep):
         log_largest = log_components.max(axis=0)
         rho, hard = model.sharing.rho, model.sharing.is_hard
         scaled = np.zeros_like(log_components) if hard else log_components - log_largest
-        self.impossible = background == 0.0 and not noise.is_gaussian  # an empty state allows nothing but 0
+        self.gaussian = isinstance(noise, GaussianNoise)
+        self.impossible = background == 0.0 and not self.gaussian  # an empty state allows nothing but 0
         precision = np.zeros(0)
-        if noise.is_gaussian:
+        if self.gaussian:
             precision = np.broadcast_to(1.0 / np.asarray(params.noise_variance), (model.n_features,)).copy()
         self.tables = self.kernel.Tables(
             np.ascontiguousarray(components),
@@ -79,16 +81,15 @@ class MaximalCausesEStep(MeanNoiseEStep):
 
     def accumulate(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
         components, Y = self.tables.components, terms.Y
-        gaussian = self.model.noise.is_gaussian
         squares = np.zeros(components.shape[1])
         sums = self.kernel.Sums(
-            np.zeros_like(components), np.zeros_like(components), squares if gaussian else np.zeros(0), _NONE
+            np.zeros_like(components), np.zeros_like(components), squares if self.gaussian else np.zeros(0), _NONE
         )
         free_energies, means, alone = self._expectations(terms, candidates, weights, sums)
         if (weights != 1.0).any():
             alone *= weights[:, None]
         single, single_ay = alone.sum(axis=0), alone.T @ Y
-        if gaussian:
+        if self.gaussian:
             squares += alone.sum(axis=1) @ np.square(Y)
             squares += np.einsum("hd,hd->d", components, single[:, None] * components - 2.0 * single_ay)
         emphasis = self.model.weight_of_singles
