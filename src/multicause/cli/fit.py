@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +13,7 @@ import click
 
 from multicause.cli.console import print_pairs
 from multicause.cli.inputs import read_data
-from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, OutputFile, given, refuse_equal
+from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, CheckpointInterval, OutputFile, given, refuse_equal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,21 +53,50 @@ _OF_SELECTION = {
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
+@click.option(
+    "--checkpoint",
+    type=OutputFile(),
+    metavar="FILE",
+    help="File that a fit can go on from. [default with --resume: OUTPUT.checkpoint]",
+)
+@click.option(
+    "--checkpoint-every",
+    type=CheckpointInterval(),
+    default="30s",
+    show_default=True,
+    metavar="N|SECONDSs",
+    help="Iterations, or seconds, between two checkpoints.",
+)
+@click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one, as if never stopped.")
 @click.option("--report", type=OutputFile(), metavar="FILE.html", help="A page with pictures of the fit.")
 @click.pass_context
 def command(
-    ctx: click.Context, data: Path, output: Path | None, trace: Path | None, report: Path | None, **settings: Any
+    ctx: click.Context,
+    data: Path,
+    output: Path | None,
+    trace: Path | None,
+    checkpoint: Path | None,
+    checkpoint_every: int | str,
+    resume: bool,
+    report: Path | None,
+    **settings: Any,
 ) -> None:
     """Learn the causes of DATA and save them as a model file."""
     from multicause.learning.stopping import Stop
     from multicause.persistence import save_model
 
     output = output or Path(f"{data.stem}.multicause.safetensors")
-    refuse_equal({"DATA": data, "--output": output, "--trace": trace, "--report": report})
+    if resume and checkpoint is None:
+        checkpoint = output.with_name(f"{output.name}.checkpoint")
+    named = {"DATA": data, "--output": output, "--trace": trace, "--checkpoint": checkpoint, "--report": report}
+    refuse_equal(named)
     estimator = _estimator(**settings)
     X, names = read_data(data, estimator)
     _tell_of_gaps(data, X)
-    _learn(estimator, X, names, trace)
+    _tell_of_checkpoint(checkpoint, resume)
+    keeping = {"trace": trace, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+    with _ended_gently() as signals:
+        _learn(estimator, X, names, keeping)
     save_model(estimator, output)
     print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
     click.echo(f"Model saved to {output}")
@@ -74,7 +106,7 @@ def command(
         write_fit_report(report, f"{type(estimator).__name__} of {data.name}", estimator, X.shape)
         click.echo(f"Report written to {report}")
     if estimator.stop_ is Stop.INTERRUPTED:
-        ctx.exit(130)
+        ctx.exit(128 + (signals[-1] if signals else signal.SIGINT))
 
 
 def _estimator(
@@ -141,7 +173,29 @@ def _tell_of_gaps(data: Path, X: np.ndarray) -> None:
         click.echo(f"{n_missing:,} of {X.size:,} entries of {data} {verb} missing: the fit goes by the others.")
 
 
-def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, trace: Path | None) -> None:
+def _tell_of_checkpoint(checkpoint: Path | None, resume: bool) -> None:
+    if checkpoint is not None and resume:
+        found = checkpoint.exists()
+        click.echo(f"Going on from {checkpoint}" if found else f"There is no {checkpoint} yet: the fit starts anew.")
+
+
+@contextmanager
+def _ended_gently() -> Iterator[list[int]]:
+    """A context in which SIGTERM ends a fit as Ctrl-C does, with its last iteration kept; gives what was received."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict[str, Any]) -> None:
     """Fit; when interrupted, keep what the completed iterations learned, if there are any."""
     import numpy as np
     from sklearn.exceptions import ConvergenceWarning
@@ -149,7 +203,7 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, trace: Path |
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the summary says why the fit ended
         try:
-            estimator.fit(X, trace=trace)
+            estimator.fit(X, **keeping)
         except KeyboardInterrupt:
             if not hasattr(estimator, "components_"):
                 raise

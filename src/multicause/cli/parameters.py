@@ -49,6 +49,24 @@ class OutputImage(OutputFile):
         return self._ending_in(IMAGES, super().convert(value, param, ctx), param, ctx)
 
 
+class CheckpointInterval(click.ParamType):
+    """A number of iterations, such as 10, or of seconds, such as 30s."""
+
+    name = "interval"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        from multicause.learning.checkpoints import Every
+
+        chosen = int(value) if str(value).isdecimal() else value
+        try:
+            Every.of(chosen)
+        except ValueError:
+            self.fail(
+                f"'{value}' is neither a number of iterations, such as 10, nor of seconds, such as 30s.", param, ctx
+            )
+        return chosen
+
+
 def refuse_equal(paths: dict[str, Path | None]) -> None:
     """Each file has one purpose: the data must not be overwritten, nor one result by another."""
     seen: dict[Path, str] = {}

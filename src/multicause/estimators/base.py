@@ -3,7 +3,7 @@
 import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -26,6 +26,8 @@ from multicause._compat import (
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.learning import Outcome, Stop
+from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
+from multicause.learning.driver import Progress
 from multicause.learning.records import Consumer, ProgressBar, Record, Trace
 
 LARGEST = 1e100  # beyond this, sums of squares overflow
@@ -50,6 +52,26 @@ class FittedModel(NamedTuple):
 
     model: Any
     params: Any
+
+
+class Keeping(NamedTuple):
+    """What is kept on disk of a fit, while it runs."""
+
+    trace: Path = None
+    checkpoint: Path = None
+    every: Every = Every(seconds=30.0)
+    resume: bool = False
+
+    @classmethod
+    def checked(cls, trace: Any, checkpoint: Any, every: Any, resume: Any) -> "Keeping":
+        for name, path in (("trace", trace), ("checkpoint", checkpoint)):
+            if path is not None and not isinstance(path, (str, os.PathLike)):  # open() would take a number for a file
+                raise TypeError(f"The '{name}' of a fit must be the path of a file or None. Got {path!r} instead.")
+        if resume and checkpoint is None:
+            raise ValueError("resume=True goes on from a checkpoint: give its path, checkpoint='run.checkpoint'.")
+        if trace is not None and checkpoint is not None and os.path.realpath(trace) == os.path.realpath(checkpoint):
+            raise ValueError("'trace' and 'checkpoint' are the same file. Give each a path of its own.")
+        return cls(trace, checkpoint, Every.of(every), bool(resume))
 
 
 class Readers(NamedTuple):
@@ -92,7 +114,7 @@ class MulticauseEstimator(
     }
 
     @fit_with_callbacks
-    def fit(self, X, y=None, sample_weight=None, *, trace=None):
+    def fit(self, X, y=None, sample_weight=None, *, trace=None, checkpoint=None, checkpoint_every="30s", resume=False):
         """Learn the model of the data.
 
         Parameters
@@ -105,16 +127,22 @@ class MulticauseEstimator(
             Weights of the data points; a weight of two is a row given twice.
         trace : str, path-like or None, default=None
             File that gets one line of JSON per iteration.
+        checkpoint : str, path-like or None, default=None
+            File that is written now and then, and when the fit is interrupted, so that nothing is lost.
+        checkpoint_every : int or str, default="30s"
+            How often: a number of iterations, or of seconds, such as "30s".
+        resume : bool, default=False
+            Go on from `checkpoint`, to the bit as if the fit had never stopped; start anew where there is no such file
+            yet. A checkpoint of other data or settings is refused.
 
         Returns
         -------
         self : object
             The fitted estimator.
         """
-        if trace is not None and not isinstance(trace, (str, os.PathLike)):  # open() would take a number for a file
-            raise TypeError(f"The 'trace' of a fit must be the path of a file or None. Got {trace!r} instead.")
+        keeping = Keeping.checked(trace, checkpoint, checkpoint_every, resume)
         X = self._validate(X, reset=True)
-        stop = self._learn(X, self._check_weights(X, sample_weight), trace)
+        stop = self._learn(X, self._check_weights(X, sample_weight), keeping)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if stop in (Stop.ITERATIONS_RAN_OUT, Stop.NOT_AT_REST):
@@ -223,7 +251,7 @@ class MulticauseEstimator(
         return self._sample(int(n_samples), np.random.default_rng(seed_of(random_state)))
 
     @abstractmethod
-    def _learn(self, X: np.ndarray, weights: np.ndarray | None, trace: Path) -> Stop:
+    def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         """Fit, and keep what was learned, also where the fit was interrupted."""
 
     @abstractmethod
@@ -295,14 +323,48 @@ class MulticauseEstimator(
             answers = list(executor.map(lambda chunk: question(model, chunk), chunks))
         return np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
 
+    def _checkpoint(
+        self, keeping: Keeping, chunks: Sequence[Chunk], params: Any, more: Mapping[str, str] | None = None
+    ) -> Checkpoint | None:
+        """What writes the checkpoint of a fit whose parameters are of the class of `params`; `more` identifies it."""
+        if keeping.checkpoint is None:
+            return None
+        settings = self.get_params(deep=False)
+        of_the_run = {"n_jobs", "verbose"}
+        if isinstance(self.random_state, np.random.RandomState):
+            of_the_run.add("random_state")  # the seed that was drawn is in the file
+        identity = {
+            "the estimator": type(self).__name__,
+            "the data": digest_of_array(chunks[0].X),
+            "the weights": digest_of_array(chunks[0].weights),
+            "the size of chunks": str(chunks[0].stop),
+            **{f"'{name}'": digest_of_value(value) for name, value in settings.items() if name not in of_the_run},
+            **(more or {}),
+        }
+        return Checkpoint(keeping.checkpoint, keeping.every, identity, {type(params).__name__: type(params)})
+
     @contextmanager
-    def _readers(self, X: np.ndarray, n_steps: int, n_init: int, trace: Path) -> Iterator[Readers]:
-        """Trace, progress bar and callbacks, closed in the end."""
+    def _readers(
+        self,
+        X: np.ndarray,
+        n_steps: int,
+        n_init: int,
+        trace: Path,
+        checkpoint: Checkpoint | None,
+        progress: Progress | None,
+    ) -> Iterator[Readers]:
+        """Trace, progress bar, checkpoint and callbacks, closed in the end."""
         with ExitStack() as stack:
-            consumers: list = [] if trace is None else [stack.enter_context(closing(Trace(trace)))]
+            consumers: list[Any] = []
+            if trace is not None:
+                done = None if progress is None else (progress.restart, len(progress.free_energy))
+                consumers.append(stack.enter_context(closing(Trace(trace, done))))
             if self.verbose:
                 bar = ProgressBar(n_steps, n_init, type(self).__name__)
                 consumers.append(stack.enter_context(closing(bar)))
+            if checkpoint is not None:
+                stack.callback(checkpoint.flush)
+                consumers.append(checkpoint)
             attributes = lambda params: self._attributes(params, X.dtype)  # noqa: E731
             callbacks = IterationCallbacks(self, X, n_init * (n_steps + 1), attributes)
             stack.enter_context(closing(callbacks))

@@ -4,17 +4,20 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from multicause._compat import CALLER, StrOptions
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, MulticauseEstimator, Path, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.learning import EM, Outcome, Stop, run
-from multicause.learning.driver import Learner
+from multicause.learning.checkpoints import digest_of_value
+from multicause.learning.driver import Learner, Progress
+from multicause.learning.em.restarts import best_of_restarts
 from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.models import DataMoments
@@ -124,7 +127,7 @@ class EMEstimator(MulticauseEstimator):
         """Whether a fit goes on from the last one."""
         return bool(self.warm_start) and hasattr(self, "stop_")
 
-    def _learn(self, X: np.ndarray, weights: np.ndarray | None, trace: Path) -> Stop:
+    def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         n_components = self._count_components(X.shape[1])
         chunks = split(X, n_components, self._chunk_size, weights)
         with InProcess(effective_threads(self.n_jobs)) as executor:
@@ -132,32 +135,29 @@ class EMEstimator(MulticauseEstimator):
             _warn_of_offset(moments)
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
-            outcome = self._best_of_restarts(em, fit, X, trace)
+            outcome = self._best_of_restarts(em, fit, X, keeping)
         self._keep(outcome, X.dtype)
         return outcome.stop
 
-    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, trace: Path) -> Outcome:
+    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, keeping: Keeping) -> Outcome:
         warm = self._warm(em) if self._is_warm else None
-        n_init, best = 1 if warm is not None else self.n_init, None
-        learner = fit.learner(em)
-        with self._readers(X, learner.n_steps, n_init, trace) as readers:
-            for restart, seeds in enumerate(np.random.SeedSequence(seed_of(self.random_state)).spawn(n_init)):
-                rng = np.random.default_rng(seeds)
+        n_init, learner = 1 if warm is not None else self.n_init, fit.learner(em)
+        start = {} if warm is None else {"the warm start": digest_of_value(tuple(warm))}
+        like = em.model.init_params(em.moments, np.random.default_rng(0))
+        checkpoint = self._checkpoint(keeping, em.chunks, like, start)
+        progress = checkpoint.load() if checkpoint is not None and keeping.resume else None
+        seed = seed_of(self.random_state) if progress is None else progress.seed
+        with self._readers(X, learner.n_steps, n_init, keeping.trace, checkpoint, progress) as readers:
+
+            def one_fit(restart: int, rng: np.random.Generator, progress: Progress | None) -> Outcome:
                 for chunk in em.chunks:
                     chunk.forget()
-                try:
+                params = None
+                if progress is None:
                     params = warm if warm is not None else fit.start(em, rng)
-                    outcome = run(learner, params, rng, tol=fit.tol, restart=restart, **readers._asdict())
-                except KeyboardInterrupt:  # in the start or the first E-step of a later fit: the earlier ones stand
-                    if best is None:
-                        raise
-                    return best._replace(stop=Stop.INTERRUPTED)
-                if best is None or fit.score(em, outcome) > fit.score(em, best):
-                    best = outcome
-                if outcome.stop in (Stop.INTERRUPTED, Stop.CALLBACK):
-                    return best._replace(stop=outcome.stop)
-        assert best is not None
-        return best
+                return run(learner, params, rng, tol=fit.tol, restart=restart, progress=progress, **readers._asdict())
+
+            return best_of_restarts(n_init, seed, one_fit, partial(fit.score, em), checkpoint, progress)
 
     def _warm(self, em: EM) -> Any:
         """The last fit's parameters, where they fit the data and the settings of this one."""

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from multicause._compat import StrOptions
-from multicause.estimators.base import COUNT, Path
+from multicause.estimators.base import COUNT, Keeping
 from multicause.estimators.em_estimator import EMEstimator, Fit
 from multicause.estimators.parameter_checks import check_activation, check_components, refuse_negative
 from multicause.learning import EM, Annealing, ConditionalCooling, Outcome, Plan, Stop
@@ -91,8 +91,8 @@ class PoissonMCAEstimator(EMEstimator):
         posterior = self._posterior(n_components)
         return Fit(model, posterior, self._schedule(moments), self._start, score=score_of_well_explained)
 
-    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, trace: Path) -> Outcome:
-        outcome = super()._best_of_restarts(em, fit, X, trace)
+    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, keeping: Keeping) -> Outcome:
+        outcome = super()._best_of_restarts(em, fit, X, keeping)
         ran_out = outcome.n_iter == em.n_steps and outcome.stop is Stop.SCHEDULE_ENDED
         if ran_out and isinstance(em.plan, ConditionalCooling):
             return outcome._replace(stop=Stop.NOT_AT_REST)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.base import POSITIVE, Path, seed_of
+from multicause.estimators.base import POSITIVE, Keeping, seed_of
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit
 from multicause.estimators.poisson_mca_estimator import PoissonMCAEstimator
@@ -189,10 +189,10 @@ class RestrictedMCA(PoissonMCAEstimator):
         n = default_presentations(n_rows) if self.n_presentations == "auto" else self.n_presentations
         return HebbianLearning(em.model, em.posterior, self._rule(), n, em.executor, em.chunks, em.moments)
 
-    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, trace: Path) -> Outcome:
+    def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, keeping: Keeping) -> Outcome:
         self.__dict__.pop("_generator", None)
         self.n_presentations_ = 0
-        outcome = super()._best_of_restarts(em, fit, X, trace)
+        outcome = super()._best_of_restarts(em, fit, X, keeping)
         if self.solver == "online":
             online = self._online(em)
             self.n_presentations_ = online.n_presentations * outcome.n_iter // online.n_steps

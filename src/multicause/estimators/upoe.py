@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, MulticauseEstimator, Path, refuse_extreme, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, refuse_extreme, seed_of
 from multicause.estimators.documentation import documented
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
@@ -190,11 +190,15 @@ class UPoE(MulticauseEstimator):
         self._latest, self.covariance_, self.n_samples_seen_ = batch.latest, batch.seen.covariance, batch.seen.weight
         return self
 
-    def _learn(self, X: np.ndarray, weights: np.ndarray | None, trace: Path) -> Stop:
+    def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         self.__dict__.pop("_latest", None)
         self.__dict__.pop("covariance_", None)
         weights = np.ones(len(X)) if weights is None else weights
-        rng = np.random.default_rng(np.random.SeedSequence(seed_of(self.random_state)))
+        whole = split(X, X.shape[1], block_rows(X.shape[1]), weights)
+        checkpoint = self._checkpoint(keeping, whole, as_it_is(1))
+        progress = checkpoint.load() if checkpoint is not None and keeping.resume else None
+        seed = seed_of(self.random_state) if progress is None else progress.seed
+        rng = np.random.default_rng(np.random.SeedSequence(seed))
         held_out = self._held_out(len(X), rng)
         with InProcess(effective_threads(self.n_jobs)) as executor:
             kept = X[~held_out] if held_out.any() else X
@@ -205,8 +209,10 @@ class UPoE(MulticauseEstimator):
                 rest = split(X[held_out], X.shape[1], len(X), weights[held_out])
                 learner = replace(learner, held_out=WhiteData.of(executor, rest, whitening))
             nothing = ProductParams(whitening, np.empty((0, data.n_dimensions)), ())
-            with self._readers(X, learner.n_steps, 1, trace) as readers:
-                outcome = run(learner, nothing, rng, **readers._asdict())
+            if checkpoint is not None:
+                checkpoint.begin(seed, 0, rng, None, progress)
+            with self._readers(X, learner.n_steps, 1, keeping.trace, checkpoint, progress) as readers:
+                outcome = run(learner, nothing, rng, progress=progress, **readers._asdict())
             params = normalised(outcome.params)
             turned = params.directions @ data.rotation.T
             indices = data.mean_over_points(lambda points: projection_indices(turned, params.experts, points))

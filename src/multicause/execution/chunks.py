@@ -42,6 +42,10 @@ class Chunk:
         """The last value of this class that was remembered, if any."""
         return self.memory.get(kind)
 
+    def remembered(self) -> tuple[Any, ...]:
+        """All of it, but for what can be made again."""
+        return tuple(value for kind, value in self.memory.items() if not getattr(kind, "made_again", False))
+
     def forget(self) -> None:
         self.memory.clear()
 

@@ -19,6 +19,17 @@ class Outcome(NamedTuple):
     selection_function: Any = None  # where one was learned
 
 
+class Progress(NamedTuple):
+    """A fit between two records: it can go on from here to the bit."""
+
+    seed: int  # of all restarts
+    restart: int
+    free_energy: np.ndarray  # one value per record of this restart
+    random: dict[str, Any]  # position of the random numbers
+    state: Any  # of the learner
+    best: Outcome | None = None  # of the earlier restarts
+
+
 class Learner(Protocol):
     """Anything that learns step by step and leaves a record of each."""
 
@@ -27,7 +38,9 @@ class Learner(Protocol):
 
     def stopping_rule(self, tol: float) -> StoppingRule | None: ...  # None: it runs to its end
 
-    def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]: ...
+    def steps(
+        self, params: Any, rng: np.random.Generator, restart: int = 0, state: Any = None
+    ) -> Iterator[Record]: ...  # from first parameters, or on from the state that a record left
 
 
 def run(
@@ -39,14 +52,21 @@ def run(
     consumers: Sequence[Consumer] = (),
     wants_stop: Callable[[Record], bool] = lambda record: False,
     restart: int = 0,
+    progress: Progress | None = None,
 ) -> Outcome:
-    """Read the learner's records until one of them ends the fit."""
+    """Read the learner's records until one of them ends the fit; with `progress`, those that were still to come."""
     converged = learner.stopping_rule(tol)
     last: Record | None = None
     history: list[float] = []
+    state = None
+    if progress is not None:
+        history, state = list(progress.free_energy), progress.state
+        rng.bit_generator.state = progress.random
+        for free_energy in history:
+            _ = converged is not None and converged(free_energy)
     stop = Stop.SCHEDULE_ENDED if converged is None else Stop.ITERATIONS_RAN_OUT
     try:
-        for record in learner.steps(params, rng, restart):
+        for record in learner.steps(params, rng, restart, state):
             _check_finite(record)
             last = record
             history.append(record.free_energy)

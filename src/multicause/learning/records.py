@@ -24,16 +24,22 @@ class Record(NamedTuple):
     selection_function: Any = None  # as learned by then, where it is learned
     n_iter: int | None = None  # iterations done so far, where they are not the records before this one
     stop: Stop | None = None  # why this is the last record, where the learner itself knows
+    state: Any = None  # from which the learner can go on after this record
 
 
 Consumer = Callable[[Record], None]
 
 
 class Trace:
-    """Writes one line of JSON per record to a new file, flushed at once: a fit that dies leaves its history."""
+    """Writes one line of JSON per record, flushed at once: a fit that dies leaves its history.
 
-    def __init__(self, path: str | os.PathLike[str]):
+    The file is new; a fit that goes on after `done`, a restart and the number of its records, keeps the lines up to it.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], done: tuple[int, int] | None = None):
+        kept = "" if done is None else _lines_up_to(path, *done)
         self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by `close`)
+        self._file.write(kept)
 
     def __call__(self, record: Record) -> None:
         line = {
@@ -50,6 +56,22 @@ class Trace:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _lines_up_to(path: str | os.PathLike[str], restart: int, n_records: int) -> str:
+    if not os.path.isfile(path):
+        return ""
+    with open(path, encoding="utf-8", errors="replace") as file:
+        lines = [line for line in file if line.endswith("\n")]
+    before = [line for line in lines if _restart_of(line) < restart]
+    return "".join(before + [line for line in lines if _restart_of(line) == restart][:n_records])
+
+
+def _restart_of(line: str) -> float:
+    try:
+        return int(json.loads(line)["restart"])
+    except (ValueError, KeyError, TypeError):  # no line of ours
+        return float("inf")
 
 
 class ProgressBar:

@@ -41,6 +41,14 @@ class Selector:
         """Take in what was observed; gives the selection function as learned so far."""
         return None
 
+    def state(self) -> Any:
+        """What it knows, besides what chunks remember."""
+        return None
+
+    def restore(self, state: Any) -> "Selector | None":
+        """Go on from a state, once chunks remember what they did then; gives the selection function."""
+        return None
+
 
 class AllCandidates(Selector):
     """Every target is a candidate."""

@@ -4,10 +4,11 @@ s_h ~ N(0, K),   K = k(Y, Y) + tau^2 I       for every latent h, given its <s_h>
 """
 
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg, optimize
+from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Kernel, WhiteKernel
 
 from multicause.models.base import DataMoments
@@ -49,6 +50,17 @@ def noise_variance(kernel: Kernel, row: np.ndarray) -> float:
     point = row.reshape(1, -1)
     difference = float(kernel.diag(point)[0] - kernel(point, point.copy())[0, 0])
     return difference if difference > 1e-12 * float(kernel.diag(point)[0]) else 0.0
+
+
+def hyperparameters(kernel: Kernel) -> dict[str, Any]:
+    """The kernel's free parameters by name: to the bit, which their logarithms `theta` would not be."""
+    values = kernel.get_params()
+    return {h.name: values[h.name] for h in kernel.hyperparameters if not h.fixed}
+
+
+def with_hyperparameters(kernel: Kernel, values: dict[str, Any]) -> Kernel:
+    """A copy of the kernel with these parameters."""
+    return clone(kernel).set_params(**values)
 
 
 def leave_one_out(K: np.ndarray, S: np.ndarray) -> np.ndarray:

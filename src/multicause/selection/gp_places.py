@@ -24,10 +24,12 @@ from multicause.models.pixel_functions import N_KNOTS, PixelFunctions, between, 
 from multicause.selection.base import Selector
 from multicause.selection.gaussian_process import (
     fit_kernel,
+    hyperparameters,
     named_kernel,
     noise_variance,
     pivot_factor,
     pivots,
+    with_hyperparameters,
     with_noise,
 )
 from multicause.selection.gp_select import (
@@ -208,6 +210,15 @@ class PlaceSelectionFunction(Selector):
         return best_columns(scores, n_candidates)
 
 
+class LearnedPlacesState(NamedTuple):
+    """From which a selection that is being learned can go on."""
+
+    seed: int
+    iteration: int
+    hyperparameters: dict[str, Any]  # of the kernel
+    smoother: np.ndarray  # G, of windows that were drawn when the kernel was fitted last
+
+
 class LearnedPlaces(Selector):
     """The state of place selection during a fit.
 
@@ -280,6 +291,18 @@ class LearnedPlaces(Selector):
             if due:
                 self._fit_kernel(places)
             self._smoother = self._smooth(places)
+        return self._regress(iteration)
+
+    def state(self) -> LearnedPlacesState:
+        return LearnedPlacesState(self.seed, self.iteration, hyperparameters(self.kernel), self._smoother)
+
+    def restore(self, state: LearnedPlacesState) -> PlaceSelectionFunction:
+        self.kernel = with_hyperparameters(self.kernel, state.hyperparameters)
+        self._smoother = state.smoother
+        return self._regress(state.iteration - 1)
+
+    def _regress(self, iteration: int) -> PlaceSelectionFunction:
+        """The function that predicts what the E-step of this iteration found."""
         B = self.executor.map_reduce(self._project, self.chunks, np.add)
         values = (self._smoother @ B.reshape(self.n_components, -1).T).T
         shape = (self.n_components, *self.selection.component_shape, self.selection.image_shape[2], len(self.knots))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -18,10 +18,12 @@ from multicause.selection.gaussian_process import (
     KERNELS,
     features,
     fit_kernel,
+    hyperparameters,
     named_kernel,
     noise_variance,
     pivot_factor,
     pivots,
+    with_hyperparameters,
     with_noise,
 )
 
@@ -117,17 +119,29 @@ def _check_count(name: str, value: Any) -> None:
         raise ValueError(f"The '{name}' of GPSelect must be an int in the range [1, inf). Got {value!r} instead.")
 
 
-class Features(NamedTuple):
+@dataclass(frozen=True)
+class Features:
     """A chunk's rows as the regression sees them."""
 
     phi: np.ndarray  # (n, Q)
     leverage: np.ndarray | None = None  # (n,) e_n
+
+    made_again: ClassVar[bool] = True  # from the kernel and the pivots
 
 
 class Observed(NamedTuple):
     """The posterior means that the last E-step found in a chunk's rows."""
 
     targets: Any  # the kernel's
+
+
+class GPSelectionState(NamedTuple):
+    """From which a selection that is being learned can go on."""
+
+    seed: int
+    iteration: int
+    hyperparameters: dict[str, Any]  # of the kernel
+    pivots: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -238,6 +252,19 @@ class GPSelection(Selector):
             self._fit_kernel()
         if due or self.function is None:
             self._place_pivots()
+        return self._regress(iteration)
+
+    def state(self) -> GPSelectionState:
+        return GPSelectionState(self.seed, self.iteration, hyperparameters(self.kernel), self._pivots)
+
+    def restore(self, state: GPSelectionState) -> SelectionFunction:
+        self.kernel = with_hyperparameters(self.kernel, state.hyperparameters)
+        self._pivots = state.pivots
+        self._prepare_features()
+        return self._regress(state.iteration - 1)
+
+    def _regress(self, iteration: int) -> SelectionFunction:
+        """The function that predicts what the E-step of this iteration found."""
         targets = self.executor.map_reduce(self._project, self.chunks, np.add)
         self._coefficients = linalg.cho_solve(self._normal, targets.T)  # (Q, H)
         weights = linalg.solve_triangular(self._factor, self._coefficients, lower=True, trans="T")
@@ -256,16 +283,20 @@ class GPSelection(Selector):
         self.kernel = fit_kernel(self.kernel, self._inputs(rows), S, self.selection.max_steps)
 
     def _place_pivots(self) -> None:
-        """Pivots for the present kernel, the features of all rows, and A."""
+        """Pivots for the present kernel, and what follows from them."""
         rank = min(self.selection.rank or MOST_PIVOTS, len(self._rows))
         pool = self._inputs(_spread(self._rows, max(_POOL, rank)))
         self._pivots = pool[pivots(self.kernel, pool, rank, self.selection.tolerance)]
+        self._prepare_features()
+
+    def _prepare_features(self) -> None:
+        """The features of all rows, and A."""
         self._factor = pivot_factor(self.kernel, self._pivots)
         gram = self.executor.map_reduce(self._make_features, self.chunks, np.add)
         noise = noise_variance(self.kernel, self.mean)
         self._normal = linalg.cho_factor(gram + noise * np.eye(len(gram)), lower=True)
         for chunk, leverage in zip(self.chunks, self.executor.map(self._leverage, self.chunks), strict=True):
-            chunk.remember(_of(chunk, Features)._replace(leverage=leverage))
+            chunk.remember(replace(_of(chunk, Features), leverage=leverage))
 
     def _make_features(self, chunk: Chunk) -> np.ndarray:
         phi = features(self.kernel, self._filled(chunk.rows()), self._pivots)

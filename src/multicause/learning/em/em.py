@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,25 @@ from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
 from multicause.selection.base import Selection, Selector
 
 MOST_HALVINGS = 6  # of an M-step that went too far
+
+
+class EMState(NamedTuple):
+    """All that the steps after a record follow from, but for the position of the random numbers."""
+
+    number: int  # of steps done
+    params: Any  # after their M-steps
+    changes: tuple[float | None, ...]  # of the components, as far as the schedule asked
+    last: "LastStep | None"  # which the next one must rise above
+    remembered: tuple[tuple[Any, ...], ...]  # of each chunk
+    selector: Any  # where one learns
+
+
+class LastStep(NamedTuple):
+    """An E-step: its parameters, its settings, and the free energy of all data."""
+
+    params: Any
+    step: Step
+    free_energy: float
 
 
 @dataclass(frozen=True)
@@ -52,40 +71,59 @@ class EM:
         """How candidates are learned; None where the model chooses, or where there is nothing to choose."""
         return None if self.posterior.keeps_all(self.model) else self.posterior.selection
 
-    def steps(self, params: Any, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+    def steps(
+        self, params: Any, rng: np.random.Generator, restart: int = 0, state: EMState | None = None
+    ) -> Iterator[Record]:
         """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
         clock = Stopwatch()
-        selector, learned = self._begin_selection(rng), None
-        schedule = self.plan.steps()
-        step, last, number = next(schedule, None), None, 0
+        selector, learned = self._begin_selection(rng, state), None
+        schedule = _Replay(self.plan.steps())
+        step, last, number = schedule.first(), None, 0
+        if state is not None:
+            number, params, last = state.number, state.params, state.last
+            step, learned = schedule.again(state.changes), self._restore(state, selector)
         while step is not None:
             e_step = self._e_step(params, step, selector)
-            if last is not None and self._must_rise(last[1], step):
+            if last is not None and self._must_rise(last.step, step):
                 again = partial(self._e_step, step=step, selector=selector)
                 params, e_step = self._backtrack(last, params, e_step, again)
             if selector is not None:
                 learned = selector.learn(step.number)
-            n_contributing = float(getattr(e_step.statistics, "weight", self.moments.weight))
-            free_energy = e_step.free_energy / self.moments.weight
-            yield Record(
-                step.number, params, free_energy, n_contributing, clock(), restart, step.temperature,
-                selection_function=learned,
-            )  # fmt: skip
-            last = params, step, e_step.free_energy
+            last = LastStep(params, step, e_step.free_energy)
             params = self._m_step(params, e_step.statistics, step, rng)
-            number = step.number + 1
-            step = _advance(schedule, partial(component_change, last[0], params))
+            number, step = step.number + 1, schedule.advance(partial(component_change, last.params, params))
+            n_contributing = float(getattr(e_step.statistics, "weight", self.moments.weight))
+            yield Record(
+                last.step.number, last.params, last.free_energy / self.moments.weight, n_contributing, clock(), restart,
+                last.step.temperature, selection_function=learned,
+                state=self._state(number, params, schedule.changes, last, selector),
+            )  # fmt: skip
         end = self._final(params, learned)
-        if last is not None and self._must_rise(last[1], Step(number)):
+        if last is not None and self._must_rise(last.step, Step(number)):
             params, end = self._backtrack(last, params, end, partial(self._final, learned=learned))
         free_energy, weight = end.free_energy / self.moments.weight, self.moments.weight
         yield Record(number, params, free_energy, weight, clock(), restart, final=True, selection_function=learned)
 
-    def _begin_selection(self, rng: np.random.Generator) -> Selector | None:
+    def _state(
+        self, number: int, params: Any, changes: list[float | None], last: LastStep, selector: Selector | None
+    ) -> EMState:
+        """References only: nothing that they refer to is changed in place."""
+        remembered = tuple(chunk.remembered() for chunk in self.chunks)
+        learned = None if selector is None else selector.state()
+        return EMState(number, params, tuple(changes), last if self.monotone else None, remembered, learned)
+
+    def _restore(self, state: EMState, selector: Selector | None) -> Selector | None:
+        """What chunks and the selector knew; gives the selection function as learned by then."""
+        for chunk, values in zip(self.chunks, state.remembered, strict=True):
+            for value in values:
+                chunk.remember(value)
+        return None if selector is None else selector.restore(state.selector)
+
+    def _begin_selection(self, rng: np.random.Generator, state: EMState | None) -> Selector | None:
         selection = self._learned_selection
         if selection is None:
             return None
-        seed = int(rng.integers(2**63))
+        seed = int(rng.integers(2**63)) if state is None else state.selector.seed
         return selection.begin(self.executor, self.chunks, self.moments, self.model.n_components, seed)
 
     def _e_step(self, params: Any, step: Step, selector: Selector | None) -> EStepResult:
@@ -112,10 +150,10 @@ class EM:
         return EStepResult(float(self._free_energies(prepared) @ self._weights()), None)
 
     def _backtrack(
-        self, last: tuple[Any, Step, float], params: Any, e_step: EStepResult, repeat: Callable[[Any], EStepResult]
+        self, last: LastStep, params: Any, e_step: EStepResult, repeat: Callable[[Any], EStepResult]
     ) -> tuple[Any, EStepResult]:
         """Parameters nearer to the last ones, as long as the free energy is smaller than it was there."""
-        before, _, free_energy = last
+        before, free_energy = last.params, last.free_energy
         for halving in range(MOST_HALVINGS + 1):
             if e_step.free_energy >= free_energy - 1e-12 * abs(free_energy):
                 break
@@ -155,11 +193,37 @@ def component_change(before: Any, after: Any) -> float:
     return float(np.max(moved / np.maximum(size, 1e-300)))
 
 
-def _advance(schedule: Generator[Step, Change, None], change: Change) -> Step | None:
-    try:
-        return schedule.send(change)
-    except StopIteration:
-        return None
+class _Replay:
+    """A schedule whose way so far can be gone again."""
+
+    def __init__(self, schedule: Generator[Step, Change, None]):
+        self._schedule = schedule
+        self.changes: list[float | None] = []
+
+    def first(self) -> Step | None:
+        return next(self._schedule, None)
+
+    def advance(self, change: Change) -> Step | None:
+        """The next step; `change` is only measured where the schedule asks."""
+        asked: list[float] = []
+
+        def measured() -> float:
+            asked.append(change())
+            return asked[0]
+
+        try:
+            return self._schedule.send(measured)
+        except StopIteration:
+            return None
+        finally:
+            self.changes.append(asked[0] if asked else None)
+
+    def again(self, changes: Sequence[float | None]) -> Step | None:
+        """The step that followed these changes."""
+        step = None
+        for change in changes:
+            step = self.advance(partial(float, change or 0.0))
+        return step
 
 
 def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,8 +67,8 @@ class RowSampler:
     reached: np.ndarray  # (N,) running sum of their weights
 
     @classmethod
-    def of(cls, chunks: Sequence[Chunk], rng: np.random.Generator) -> "RowSampler":
-        direction = rng.standard_normal((chunks[0].X.shape[1], 1))  # rows that differ differ along it
+    def of(cls, chunks: Sequence[Chunk], direction: np.ndarray) -> "RowSampler":
+        """Rows in their order along a random direction (D, 1): those that differ differ along it."""
         place = np.concatenate([tiled_product(chunk.rows(), direction)[:, 0] for chunk in chunks])
         weights = np.concatenate([chunk.row_weights() for chunk in chunks])
         rows = np.argsort(place, kind="stable")
@@ -76,6 +77,14 @@ class RowSampler:
     def draw(self, n_patterns: int, rng: np.random.Generator) -> np.ndarray:
         drawn = np.searchsorted(self.reached, rng.random(n_patterns) * self.reached[-1], side="right")
         return self.X[self.rows[np.minimum(drawn, len(self.rows) - 1)]]
+
+
+class HebbianState(NamedTuple):
+    """From which learning can go on, given the position of the random numbers."""
+
+    number: int  # of blocks presented
+    params: RestrictedParams
+    direction: np.ndarray  # by which rows are ordered
 
 
 @dataclass(frozen=True)
@@ -97,17 +106,27 @@ class HebbianLearning:
     def stopping_rule(self, tol: float) -> None:
         """All patterns are presented."""
 
-    def steps(self, params: RestrictedParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+    def steps(
+        self,
+        params: RestrictedParams,
+        rng: np.random.Generator,
+        restart: int = 0,
+        state: HebbianState | None = None,
+    ) -> Iterator[Record]:
         """One record before each block of presentations, and a last one that belongs to the learned parameters."""
         clock = Stopwatch()
-        sampler = RowSampler.of(self.chunks, rng)
+        if state is None:
+            state = HebbianState(0, params, rng.standard_normal((self.chunks[0].X.shape[1], 1)))
+        sampler = RowSampler.of(self.chunks, state.direction)
         ends = np.linspace(0, self.n_presentations, self.n_steps + 1).astype(int)
-        for number, n_patterns in enumerate(np.diff(ends)):
-            value = self._free_energy(params)
-            yield Record(number, params, value, float(n_patterns), clock(), restart, self.rule.temperature)
-            params = self.rule.present(self.model, params, sampler.draw(int(n_patterns), rng), rng)
-        value, weight = self._free_energy(params), self.moments.weight
-        yield Record(self.n_steps, params, value, weight, clock(), restart, final=True)
+        for n_patterns in np.diff(ends)[state.number :]:
+            number, params, value = state.number, state.params, self._free_energy(state.params)
+            moved = self.rule.present(self.model, params, sampler.draw(int(n_patterns), rng), rng)
+            state = state._replace(number=number + 1, params=moved)
+            temperature = self.rule.temperature
+            yield Record(number, params, value, float(n_patterns), clock(), restart, temperature, state=state)
+        value, weight = self._free_energy(state.params), self.moments.weight
+        yield Record(self.n_steps, state.params, value, weight, clock(), restart, final=True)
 
     def _free_energy(self, params: RestrictedParams) -> float:
         prepared = self.posterior.prepare(self.model, params)

@@ -1,13 +1,49 @@
-"""Which of several fits to keep."""
+"""Several fits from different starts, and which of them to keep."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from multicause.learning.driver import Outcome
+from multicause.learning.checkpoints import Checkpoint
+from multicause.learning.driver import Outcome, Progress
 from multicause.learning.em.em import keep_best
+from multicause.learning.stopping import Stop
+
+OneFit = Callable[[int, np.random.Generator, Progress | None], Outcome]  # of a restart, from its start or its progress
 
 WELL_EXPLAINED = 0.5  # share of the data that judges
+
+
+def best_of_restarts(
+    n_init: int,
+    seed: int,
+    one_fit: OneFit,
+    score: Callable[[Outcome], float],
+    checkpoint: Checkpoint | None = None,
+    progress: Progress | None = None,
+) -> Outcome:
+    """The fit with the best score; with `progress`, of those before it and those still to come."""
+    first, best = (0, None) if progress is None else (progress.restart, progress.best)
+    for restart, seeds in enumerate(np.random.SeedSequence(seed).spawn(n_init)):
+        if restart < first:
+            continue
+        rng = np.random.default_rng(seeds)
+        if checkpoint is not None:
+            checkpoint.begin(seed, restart, rng, best, progress)
+        try:
+            outcome = one_fit(restart, rng, progress)
+        except KeyboardInterrupt:  # in the start or the first E-step of a later fit: the earlier ones stand
+            if best is None:
+                raise
+            return best._replace(stop=Stop.INTERRUPTED)
+        progress = None
+        if best is None or score(outcome) > score(best):
+            best = outcome
+        if outcome.stop in (Stop.INTERRUPTED, Stop.CALLBACK):
+            return best._replace(stop=outcome.stop)
+    assert best is not None
+    return best
 
 
 def score_of_well_explained(em: Any, outcome: Outcome) -> float:

@@ -129,11 +129,24 @@ def _regularised(h: np.ndarray) -> np.ndarray:
     return h + np.maximum(SMALLEST - smallest, 0.0)
 
 
+class DescentState(NamedTuple):
+    """Where a descent stands."""
+
+    W: np.ndarray
+    experts: tuple[Expert, ...]
+    first: float  # loss
+    iteration: int = 0
+    next_refit: int = 1
+    memory: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    converged: bool = False
+
+
 class Descent(NamedTuple):
     point: Point
     experts: tuple[Expert, ...]
     gained: float  # in all
     converged: bool
+    state: DescentState
 
 
 def descend(
@@ -144,10 +157,21 @@ def descend(
     The experts' shapes are fitted at iterations 1, 2, 4, 8, … and whenever the directions have converged.
     """
     point = loss.at(W, experts, free)
-    first = point.value
-    memory: deque[tuple[np.ndarray, np.ndarray]] = deque(maxlen=MEMORY)
-    next_refit = 1
-    for iteration in range(1, max_iter + 1):
+    yield from _onward(loss, point, DescentState(W, experts, point.value), free, max_iter, tol)
+
+
+def descend_on(loss: Loss, state: DescentState, free: slice, max_iter: int, tol: float) -> Iterator[Descent]:
+    """The descent that led to `state`, from there on; its last step comes first."""
+    point = loss.at(state.W, state.experts, free)
+    yield Descent(point, state.experts, state.first - point.value, state.converged, state)
+    if not state.converged:
+        yield from _onward(loss, point, state, free, max_iter, tol)
+
+
+def _onward(loss: Loss, point: Point, state: DescentState, free: slice, max_iter: int, tol: float) -> Iterator[Descent]:
+    _, experts, first, done, next_refit, pairs, _ = state
+    memory: deque[tuple[np.ndarray, np.ndarray]] = deque(pairs, maxlen=MEMORY)
+    for iteration in range(done + 1, max_iter + 1):
         step = _two_loops(point.gradient, Preconditioner(point, loss.moment, free), memory)
         after = _searched(loss, point, step, experts, free)
         if after is None and memory:
@@ -169,8 +193,10 @@ def descend(
                     point, experts = better, renewed
                     if gain > LARGE_CHANGE:
                         memory.clear()
-        yield Descent(point, experts, first - point.value, gain < tol)
-        if gain < tol:
+        converged = gain < tol
+        state = DescentState(point.W, experts, first, iteration, next_refit, tuple(memory), converged)
+        yield Descent(point, experts, first - point.value, converged, state)
+        if converged:
             return
 
 

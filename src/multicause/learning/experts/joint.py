@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from multicause.learning.experts.descent import Loss, descend
+from multicause.learning.experts.descent import Descent, DescentState, Loss, descend, descend_on
 from multicause.learning.experts.pursuit import ROUGH, LocalOptimum, Pursuit, Update
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.stopping import Stop
@@ -35,6 +36,15 @@ class OneByOne(Pursuit):
         return Update(params, gain, found.n_iter + n_iter, found.converged and latest.converged)
 
 
+class TogetherState(NamedTuple):
+    """From which the descent after a pursuit can go on."""
+
+    begun: Record  # the pursuit's last
+    accepted: tuple[np.ndarray, ...]  # of the data
+    number: int  # of the last record
+    descent: DescentState  # one step further
+
+
 @dataclass(frozen=True)
 class Together(Pursuit):
     """Pursuit first; then all directions and experts move at once                                       [eq. 19-20]"""
@@ -43,34 +53,45 @@ class Together(Pursuit):
     def n_steps(self) -> int:
         return self.most + self.max_iter
 
-    def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+    def steps(
+        self, params: ProductParams, rng: np.random.Generator, restart: int = 0, state: Any = None
+    ) -> Iterator[Record]:
         """The records of the pursuit, then one for each iteration."""
         if self.data.is_simplex():
-            yield from super().steps(params, rng, restart)
+            yield from super().steps(params, rng, restart, state)
             return
-        clock = Stopwatch()
+        if isinstance(state, TogetherState):
+            self.rotate(state.accepted)
+            yield from self._descent(state.begun, state)
+            return
         rough = Pursuit(**{**vars(self), "tol": max(self.tol, ROUGH)})  # the rest is done by all of them together
-        for record in rough.steps(params, rng, restart):
-            begun = record
+        for record in rough.steps(params, rng, restart, state):
             if not record.final:
                 yield record
-        if not begun.params.experts:
-            yield begun
-            return
+        yield from self._descent(record) if record.params.experts else [record]
+
+    def _descent(self, begun: Record, state: TogetherState | None = None) -> Iterator[Record]:
+        """From the pursuit's last record on, or from a state."""
+        clock = Stopwatch()
         stop = Stop.ITERATIONS_RAN_OUT
-        record = begun._replace(final=False, stop=None)
-        for progress in self._relaxed(begun.params):
-            yield record
-            learned = params._replace(directions=progress.point.W @ self.data.rotation, experts=progress.experts)
-            number = record.number + 1
-            n_iter = (record.n_iter or 0) + 1
-            value = begun.free_energy + progress.gained
-            record = Record(number, learned, value, self.data.total, clock(), restart, n_iter=n_iter)
+        record = begun._replace(final=False, stop=None) if state is None else None
+        number = begun.number if state is None else state.number
+        for progress in self._relaxed(begun.params, state):
+            if record is not None:
+                yield record._replace(state=TogetherState(begun, self.data.accepted, number, progress.state))
+            number += 1
+            n_iter = (begun.n_iter or 0) + number - begun.number
+            learned = begun.params._replace(directions=progress.point.W @ self.data.rotation, experts=progress.experts)
+            value, seconds = begun.free_energy + progress.gained, begun.seconds + clock()
+            record = Record(number, learned, value, self.data.total, seconds, begun.restart, n_iter=n_iter)
             if progress.converged:
                 stop = begun.stop if begun.stop is Stop.NO_MORE_EXPERTS else Stop.CONVERGED
+        assert record is not None
         yield record._replace(final=True, stop=stop)
 
-    def _relaxed(self, params: ProductParams) -> Iterator:
-        everything = slice(0, len(params.experts))
+    def _relaxed(self, params: ProductParams, state: TogetherState | None) -> Iterator[Descent]:
+        everything, loss = slice(0, len(params.experts)), Loss(self.data, self.white)
+        if state is not None:
+            return descend_on(loss, state.descent, everything, self.max_iter, self.tol)
         W = params.directions @ self.data.rotation.T
-        yield from descend(Loss(self.data, self.white), W, params.experts, everything, self.max_iter, self.tol)
+        return descend(loss, W, params.experts, everything, self.max_iter, self.tol)

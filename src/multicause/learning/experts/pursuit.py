@@ -1,6 +1,6 @@
 """Projection pursuit: one expert after the other, each in the direction that is told best from a Gaussian one."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -42,6 +42,17 @@ class Update(NamedTuple):
     gain: float  # of the mean log-likelihood
     n_iter: int
     converged: bool
+
+
+class PursuitState(NamedTuple):
+    """From which a pursuit can go on, given the position of the random numbers."""
+
+    params: ProductParams
+    free_energy: float
+    n_iter: int  # so far, searches in vain included
+    converged: bool  # each search so far
+    accepted: tuple[np.ndarray, ...]  # of the data
+    found: LocalOptimum | None = None  # which is to be placed next
 
 
 class _Point(NamedTuple):
@@ -163,25 +174,55 @@ class Pursuit:
     def stopping_rule(self, tol: float) -> None:
         """Each search has its own."""
 
-    def steps(self, params: ProductParams, rng: np.random.Generator, restart: int = 0) -> Iterator[Record]:
+    def steps(
+        self,
+        params: ProductParams,
+        rng: np.random.Generator,
+        restart: int = 0,
+        state: PursuitState | None = None,
+    ) -> Iterator[Record]:
         """One record before the first expert and one after each."""
         clock = Stopwatch()
-        value, passes = gaussian_log_likelihood(self.data, self.whitening), 0
-        record = Record(0, params, value, self.data.total, clock(), restart, n_iter=0)
-        stop, converged = Stop.EXPERTS_FOUND, True
-        while len(params.experts) < self.most:
+        stop = Stop.EXPERTS_FOUND
+        if state is None:
+            state = PursuitState(params, gaussian_log_likelihood(self.data, self.whitening), 0, True, ())
+        else:
+            self.rotate(state.accepted)
+            state = self._placed(state)
+        record = self._record(state, clock(), restart)
+        while len(state.params.experts) < self.most:
             found, worth_it, spent = self._next(rng)
-            passes += spent
+            state = state._replace(n_iter=state.n_iter + spent, found=found)
             if not worth_it:
                 stop = Stop.NO_MORE_EXPERTS
                 break
-            yield record
-            update = self._place(params, found)
-            params, value, passes = update.params, value + update.gain, passes + update.n_iter
-            converged = converged and update.converged
-            record = Record(len(params.experts), params, value, self.data.total, clock(), restart, n_iter=passes)
-        stop = stop if converged else Stop.ITERATIONS_RAN_OUT
-        yield record._replace(n_iter=passes, final=True, stop=stop)
+            yield record._replace(state=state)
+            state = self._placed(state)
+            record = self._record(state, clock(), restart)
+        stop = stop if state.converged else Stop.ITERATIONS_RAN_OUT
+        yield record._replace(n_iter=state.n_iter, final=True, stop=stop)
+
+    def rotate(self, accepted: Iterable[np.ndarray]) -> None:
+        """Turn fresh data into the coordinates that these directions led to."""
+        for direction in accepted:
+            self._accept(direction)
+
+    def _placed(self, state: PursuitState) -> PursuitState:
+        """With the expert that was found."""
+        assert state.found is not None
+        update = self._place(state.params, state.found)
+        return PursuitState(
+            update.params,
+            state.free_energy + update.gain,
+            state.n_iter + update.n_iter,
+            state.converged and update.converged,
+            self.data.accepted,
+        )
+
+    def _record(self, state: PursuitState, seconds: float, restart: int) -> Record:
+        number = len(state.params.experts)
+        total = self.data.total
+        return Record(number, state.params, state.free_energy, total, seconds, restart, n_iter=state.n_iter)
 
     def _next(self, rng: np.random.Generator) -> tuple[LocalOptimum, bool, int]:
         """The next expert, whether it helps, and the iterations spent on searches that were in vain.

@@ -117,6 +117,7 @@ class WhiteData:
     rotation: np.ndarray  # (K, K) orthogonal
     total: float  # weight, before it was made one
     n_found: int = 0
+    accepted: tuple[np.ndarray, ...] = ()  # unit vectors that led to these coordinates
 
     @classmethod
     def of(cls, executor: InProcess, chunks: Sequence[Chunk], whitening: Whitening) -> "WhiteData":
@@ -204,6 +205,7 @@ class WhiteData:
         list(self.executor.map(reflect, self.blocks))
         reflect(self.rotation)
         self.n_found += 1
+        self.accepted = (*self.accepted, w)
         return self.rotation[self.n_found - 1].copy()
 
 
