@@ -126,7 +126,8 @@ def test_low_rank_leave_one_out_equals_refits_of_the_low_rank_regression():
     """(f - e s) / (1 - e), weights included, against solving the ridge regression without the row."""
     Y, S, _ = regression_problem(50)
     learning, chunks, _ = selection_on(Y, S, GPSelect("rbf", rank=7, random_fraction=0.0))
-    phi, leverage = chunks[0].recall(Features)
+    features = chunks[0].recall(Features)
+    phi, leverage = features.phi, features.leverage
     assert phi.shape == (50, 7)
     noise = noise_variance(learning.kernel, Y[0])
     fitted = phi @ learning._coefficients
