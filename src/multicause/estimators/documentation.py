@@ -39,7 +39,7 @@ ARGUMENTS = {
     "n_init": """int, default=1
         Fits from different starts, of which the one with the largest free energy is kept.""",
     "warm_start": """bool, default=False
-        Start from the parameters of the last fit. A fit that was cut short goes on to the bit by `fit(resume=True)`.""",
+        Start from the parameters of the last fit. To go on to the bit after a cut, use `fit(resume=True)`.""",
     "random_state": """int, RandomState instance or None, default=None
         Seed of everything that is drawn at random.""",
     "n_jobs": """int or None, default=None
