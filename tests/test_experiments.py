@@ -21,12 +21,14 @@ from multicause.experiments.experiment import (
     Experiment,
     Finding,
     Row,
+    Verdict,
     at_least,
     below,
     error,
     finding,
     interval_of,
     reliability,
+    run_row,
 )
 from multicause.experiments.mca_bars import TABLES as MCA_TABLES
 from multicause.experiments.mca_bars import bar_pixel, bar_spread
@@ -72,7 +74,7 @@ def test_an_experiment_runs_in_its_quick_version_and_json_holds_what_it_found(na
         assert row.setting
         assert row.measure
         assert row.published
-        unmeasured = math.isnan(row.measured) and row.interval is None and row.met is False
+        unmeasured = math.isnan(row.measured) and row.interval is None and row.verdict is Verdict.SHORT
         assert math.isfinite(row.measured) or unmeasured, row
     read = json.loads(json.dumps(result.to_json()))
     assert read["experiment"] == name
@@ -100,10 +102,10 @@ def test_a_gabor_function_is_told_from_noise():
 def test_an_index_is_not_worse_if_the_paired_difference_may_be_zero():
     rng = np.random.default_rng(0)
     theirs = 0.01 + 0.001 * rng.standard_normal(20)
-    for shift, met in ((-0.001, True), (0.0, True), (0.001, False)):
+    for shift, verdict in ((-0.001, Verdict.MET), (0.0, Verdict.WITHIN_NOISE), (0.001, Verdict.SHORT)):
         ours = theirs + shift + 0.0003 * rng.standard_normal(20)
         trials = [{"ours": mine, "theirs": other} for mine, other in zip(ours, theirs, strict=True)]
-        assert against("ours", "theirs", "sources", trials).met is met
+        assert against("ours", "theirs", "sources", trials).verdict is verdict
 
 
 def test_faces_are_compared_in_training_by_sign_and_in_test_by_standard_errors():
@@ -114,9 +116,10 @@ def test_faces_are_compared_in_training_by_sign_and_in_test_by_standard_errors()
             {"PAR": np.array([[a, b, error]]), "SEQ": np.array([rival])} for a, b in zip(training, test, strict=True)
         ]
 
-    for training, test, met in (((0.2, 0.3), (0.5, -0.7), True), ((-0.2, 0.1), (1.5, 1.2), False)):
+    cases = (((0.2, 0.3), (0.5, -0.7), Verdict.MET), ((-0.2, 0.1), (1.5, 1.2), Verdict.SHORT))
+    for training, test, verdict in cases:
         better, shown, different = (check("faces", faces(training, test)) for check in comparison("SEQ", 0))
-        assert (better.met, shown.met, different.met) == (met, None, met)
+        assert (better.verdict, shown.verdict, different.verdict) == (verdict, None, verdict)
         assert better.setting == "0 experts, PAR and SEQ"
         assert different.interval is None
 
@@ -143,34 +146,52 @@ def test_details_count_the_causes_found_in_each_trial():
 
 
 @pytest.mark.parametrize(
-    ("successes", "trials", "published", "met"),
+    ("successes", "trials", "published", "verdict"),
     [
-        (100, 100, 1.0, True),
-        (99, 100, 1.0, False),  # the interval of 99 in 100 ends below 1
-        (85, 100, 0.90, True),  # short, but the interval reaches it
-        (80, 100, 0.90, False),
-        (25, 25, 0.92, True),  # exceeded
-        (0, 25, 0.92, False),
+        (100, 100, 1.0, Verdict.MET),
+        (99, 100, 1.0, Verdict.SHORT),  # the interval of 99 in 100 ends below 1
+        (85, 100, 0.90, Verdict.WITHIN_NOISE),
+        (80, 100, 0.90, Verdict.SHORT),
+        (25, 25, 0.92, Verdict.MET),  # exceeded
+        (0, 25, 0.92, Verdict.SHORT),
     ],
 )
-def test_a_reliability_is_met_if_its_wilson_interval_reaches_the_published_one(successes, trials, published, met):
+def test_a_reliability_is_met_or_within_noise_if_its_wilson_interval_holds_the_published_one(
+    successes, trials, published, verdict
+):
     row = finding("bars", "reliability", np.arange(trials) < successes, reliability(published))
     assert row.measured == pytest.approx(successes / trials)
     assert row.interval[0] - 1e-12 <= row.measured <= row.interval[1] + 1e-12
     assert row.published == f"{published:.0%}"
-    assert row.met is met
+    assert row.verdict is verdict
 
 
-def test_an_error_is_met_if_its_interval_reaches_down_to_the_published_rounding():
-    assert finding("bars", "error", [0.1, 0.12, 0.14], error(0.20)).met
-    assert finding("bars", "error", [0.204] * 5, error(0.20)).met
-    assert not finding("bars", "error", [0.206] * 5, error(0.20)).met
-    assert not finding("bars", "error", [0.0061] * 5, error(0.005, digits=3)).met
+@pytest.mark.parametrize(
+    ("values", "published", "verdict"),
+    [
+        ([0.1, 0.12, 0.14], error(0.20), Verdict.MET),
+        ([0.204] * 5, error(0.20), Verdict.MET),  # it rounds to the published one
+        ([0.206] * 5, error(0.20), Verdict.SHORT),
+        ([0.1, 0.25, 0.4], error(0.20), Verdict.WITHIN_NOISE),
+        ([0.0061] * 5, error(0.005, digits=3), Verdict.SHORT),
+        ([0.9, 1.0], below(1.0), Verdict.MET),
+        ([0.9, 1.3], below(1.0), Verdict.WITHIN_NOISE),
+        ([1.0, 1.0], below(1.0), Verdict.WITHIN_NOISE),
+        ([1.1, 1.1], below(1.0), Verdict.SHORT),
+    ],
+)
+def test_an_error_or_a_bound_is_judged_by_its_mean_and_excused_by_its_interval(values, published, verdict):
+    assert finding("bars", "error", values, published).verdict is verdict
 
 
-def test_a_bound_is_met_if_its_interval_reaches_below():
-    assert finding("bars", "index", [0.9, 1.3], below(1.0)).met
-    assert not finding("bars", "index", [1.0, 1.0], below(1.0)).met
+def test_fewer_trials_than_the_papers_excuse_nothing():
+    row = Row("bars", lambda seed: seed < 3, {}, [Check("reliability", bool, reliability(0.8))], n_trials=5)
+    (of_five,) = run_row(row, Options(jobs=1, report=lambda line: None)).findings
+    (of_four,) = run_row(row, Options(jobs=1, trials=4, report=lambda line: None)).findings
+    assert (of_five.verdict, of_four.verdict) == (Verdict.WITHIN_NOISE, Verdict.SHORT)
+
+
+def test_the_text_of_a_bound():
     assert finding("bars", "index", [1.0], below(1.5)).published == "< 1.5"
 
 
@@ -178,13 +199,13 @@ def test_an_error_without_a_successful_trial_is_short_and_not_a_number():
     row = Check("error", lambda trial: None, error(0.20))("bars", [1, 2])
     assert math.isnan(row.measured)
     assert row.interval is None
-    assert row.met is False
+    assert row.verdict is Verdict.SHORT
 
 
 def test_a_number_of_causes_found_is_judged_only_where_the_paper_has_one():
-    assert finding("bars", "bars found", [16, 16, 16], at_least(16.0)).met is True
-    assert finding("bars", "bars found", [15, 15, 15], at_least(16.0)).met is False
-    assert finding("bars", "bars found", [15, 15, 15], NO_FIGURE).met is None
+    assert finding("bars", "bars found", [16, 16, 16], at_least(16.0)).verdict is Verdict.MET
+    assert finding("bars", "bars found", [15, 15, 15], at_least(16.0)).verdict is Verdict.SHORT
+    assert finding("bars", "bars found", [15, 15, 15], NO_FIGURE).verdict is None
 
 
 def test_successes_have_a_wilson_interval_numbers_a_bootstrap_interval_and_a_single_number_none():
@@ -196,7 +217,9 @@ def test_successes_have_a_wilson_interval_numbers_a_bootstrap_interval_and_a_sin
 
 def test_a_check_counts_the_trials_that_have_a_value_and_labels_its_finding():
     check = Check("size", lambda trial: trial or None, at_least(2.0), label="{}, ours")
-    assert check("bars", [1, 0, 3]) == Finding("bars, ours", "size", "2.0", 2.0, bootstrap_interval([1, 3]), True)
+    assert check("bars", [1, 0, 3]) == Finding(
+        "bars, ours", "size", "2.0", 2.0, bootstrap_interval([1, 3]), Verdict.MET
+    )
 
 
 def learned_bars(pixels):
@@ -209,12 +232,12 @@ def test_recovered_pixels_are_judged_by_mean_and_spread():
     rng = np.random.default_rng(0)
     bars = [10.0 + 0.5 * rng.standard_normal(250) for _ in range(20)]
     trials = [learned_bars(pixels) for pixels in bars]
-    assert bar_pixel("bars", trials).met
-    assert not bar_pixel("bars", [learned_bars(pixels + 0.3) for pixels in bars]).met
+    assert bar_pixel("bars", trials).verdict is Verdict.MET
+    assert bar_pixel("bars", [learned_bars(pixels + 0.3) for pixels in bars]).verdict is Verdict.SHORT
     row = bar_spread(0.5, "bars", trials)
     assert row.measured == pytest.approx(np.std(bars))
-    assert row.met
-    assert not bar_spread(0.3, "bars", trials).met
+    assert row.verdict is Verdict.MET
+    assert bar_spread(0.3, "bars", trials).verdict is Verdict.SHORT
 
 
 def double(seed, factor, offset=0):
@@ -233,8 +256,8 @@ def test_the_runner_tries_each_setting_with_the_seeds_and_keeps_what_it_is_told_
     lines = []
     result = made_up(rows, kept={"value": int}).run(Options(jobs=1, report=lines.append))
     twice, once = result.rows
-    assert (twice.measured, twice.met) == (2.0, True)
-    assert (once.measured, once.interval, once.met) == (7.0, None, None)
+    assert (twice.measured, twice.verdict) == (2.0, Verdict.MET)
+    assert (once.measured, once.interval, once.verdict) == (7.0, None, None)
     assert result.details == {"twice": {"trials": 3, "value": [0, 2, 4]}, "once": {"trials": 1, "value": [7]}}
     assert lines == ["twice: 3 of 3 trials", "twice: value 2", "once: begins", "once: value 7"]
 

@@ -26,11 +26,11 @@ from multicause.cli.pictures import write_png
 def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output: Path, **options: Any) -> None:
     """Run the experiments NAME..., or all of them.
 
-    Writes NAME.json and NAME.png to a folder. The exit code is 1 if a published figure was not met, and 2 if an
-    experiment lacks its data.
+    Writes NAME.json and NAME.png to a folder. The exit code is 1 if a published figure is neither met nor within noise,
+    and 2 if an experiment lacks its data.
     """
     from multicause.datasets import DatasetNotFound
-    from multicause.experiments import EXPERIMENTS, Options
+    from multicause.experiments import EXPERIMENTS, Options, Verdict
 
     if list_only:
         rows = [(name, experiment.title, experiment.paper) for name, experiment in EXPERIMENTS.items()]
@@ -48,7 +48,7 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output:
             continue
         _write(output, _file_name(experiment.name, options["components"]), result)
         _print(experiment, result)
-        codes.append(int(any(row.met is not None and not row.met for row in result.rows)))
+        codes.append(int(any(row.verdict is Verdict.SHORT for row in result.rows)))
     click.echo(f"Results written to {output}")
     ctx.exit(max(codes))
 
@@ -76,7 +76,10 @@ def _plain(value: Any) -> Any:
 
 
 def _print(experiment: Any, result: Any) -> None:
-    rows = [(row.setting, row.measure, row.published, _ours(row), verdict(row.met)) for row in result.rows]
+    rows = [
+        (row.setting, row.measure, row.published, _ours(row), verdict(row.verdict and row.verdict.value))
+        for row in sorted(result.rows, key=lambda row: row.ours)  # the paper's first
+    ]
     title = f"{experiment.name}: {experiment.title} ({experiment.paper}), {result.seconds:.1f} s"
     print_table(title, ("setting", "measure", "published", "ours", "verdict"), rows)
 

@@ -21,6 +21,7 @@ from multicause.experiments.experiment import (
     Finding,
     Outcome,
     Row,
+    Verdict,
     at_least,
     error,
     reliability,
@@ -219,8 +220,8 @@ def _median(few: bool, title: str, trials: list[Curves]) -> Finding:
     final = (trials[0].few if few else trials[0].many)[-1]
     median, (low, high) = float(np.median(final)), np.quantile(final, [0.05, 0.95]).tolist()
     measure = f"{'at most' if few else 'more than'} 3 causes: median Q at the end"
-    met = median >= 0.99 if few else median <= 0.01
-    return Finding(title, measure, "-> 1" if few else "-> 0", median, (low, high), met)
+    verdict = Verdict.MET if (median >= 0.99 if few else median <= 0.01) else Verdict.SHORT
+    return Finding(title, measure, "-> 1" if few else "-> 0", median, (low, high), verdict)
 
 
 def _quality_points(outcome: Outcome) -> Iterator[Point]:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multicause.datasets import locate
-from multicause.experiments.experiment import GSC14, Check, Experiment, Outcome, Published, Row
+from multicause.experiments.experiment import GSC14, Check, Experiment, Outcome, Published, Row, at_least
 from multicause.experiments.figures import Panel, pictures
 from multicause.media import read_image
 from multicause.metrics import psnr
@@ -34,7 +34,7 @@ def _row(title: str, check: Check, noise: float, sizes: tuple[int, int, int], **
 
 
 def _papers(published: float, noise: float, h: int, n_candidates: int = 10, max_active: int = 8) -> Row:
-    reached = Published(f"{published}", lambda decibels: decibels.mean >= published)
+    reached = at_least(published)
     check = Check("PSNR in dB", lambda trial: trial.decibels, reached)
     settings: dict[str, Any] = {"max_iter": 65, "n_passes": 1, "patch_size": 8, "selection": "model-based"}
     return _row(f"noise {noise:g}, H={h}", check, noise, (h, n_candidates, max_active), **settings)

@@ -11,11 +11,13 @@ from multicause.experiments.et_bars import bars_row, n_found
 from multicause.experiments.experiment import (
     MCA08,
     Check,
+    Estimate,
     Experiment,
     Finding,
     Outcome,
     Published,
     Row,
+    below,
     changed,
     error,
     finding,
@@ -163,7 +165,7 @@ def bars_rows(components: int | None, **changes: Any) -> list[Row]:
 
 
 NEGLIGIBLE = 1e-56  # largest background of R-MCA2
-TEN = Published("10.0", lambda pixel: pixel.low <= 10.05 and pixel.high >= 9.95)  # or what rounds to it
+TEN = Published("10.0", lambda pixel: 9.95 <= pixel.mean < 10.05, 10.0)  # or what rounds to it
 
 
 def pixels(trials: list[MaximalTrial], of_bars: bool) -> list[np.ndarray]:
@@ -177,7 +179,7 @@ def bar_pixel(title: str, trials: list[MaximalTrial]) -> Finding:
 
 
 def bar_spread(published: float, title: str, trials: list[MaximalTrial]) -> Finding:
-    """Standard deviation over all bar pixels: met if its interval reaches down to the published one."""
+    """Standard deviation over all bar pixels."""
     measure, bars = "bar pixel, standard deviation", pixels(trials, True)
     if not bars:
         return finding(title, measure, [], Published(f"{published}"))
@@ -185,7 +187,8 @@ def bar_spread(published: float, title: str, trials: list[MaximalTrial]) -> Find
     squares = [((values - centre) ** 2).mean() for values in bars]
     low, high = np.sqrt(bootstrap_interval(squares)).tolist()
     spread = float(np.sqrt(np.mean(squares)))
-    return Finding(title, measure, f"{published}", spread, (low, high), bool(low <= published + 0.05))
+    verdict = error(published, digits=1).verdict(Estimate(spread, low, high))
+    return Finding(title, measure, f"{published}", spread, (low, high), verdict)
 
 
 def background(title: str, trials: list[MaximalTrial]) -> Finding:
@@ -194,7 +197,8 @@ def background(title: str, trials: list[MaximalTrial]) -> Finding:
 
 def largest_background(title: str, trials: list[MaximalTrial]) -> Finding:
     largest = float(max((outside.max() for outside in pixels(trials, False)), default=float("nan")))
-    return Finding(title, "largest background", "< 1e-56", largest, None, largest < NEGLIGIBLE)
+    verdict = below(NEGLIGIBLE).verdict(Estimate(largest, largest, largest))
+    return Finding(title, "largest background", "< 1e-56", largest, None, verdict)
 
 
 def _activation_error(trial: MaximalTrial) -> float | None:

@@ -66,7 +66,7 @@ def _fit(start: Start, bars: Bars, seed: int) -> Any:
 
 
 # the paper puts a sign to the gain, but no figure except for the exact fit
-ABOVE = Published("slightly above", lambda gain: gain.high >= 0.0)
+ABOVE = Published("slightly above", lambda gain: gain.mean >= 0.0, 0.0)
 
 
 def _row(title: str, published: Published, **setting: Any) -> Row:
