@@ -143,6 +143,9 @@ def test_the_annealing_schedule_holds_cools_and_settles():
     assert (np.diff(temperatures) <= 0.0).all()
     assert_allclose(np.diff(temperatures[11:79]), np.diff(temperatures[11:79])[0])
     assert [step.parameter_noise for step in steps] == [0.05] * 80 + [0.0] * 20
+    for share, n_noisy in ((1.0, 100), (0.5, 50), (0.0, 0)):
+        noisy = Plan(100, Annealing(13.0, parameter_noise=0.05, noise_share=share)).steps()
+        assert [step.parameter_noise for step in noisy] == [0.05] * n_noisy + [0.0] * (100 - n_noisy)
     assert all(step.classification == 0.0 for step in steps[:66])
     assert_allclose(steps[-1].classification, 1.0)
     assert steps[0].beta == 1.0 / 13.0
@@ -155,6 +158,7 @@ def test_the_annealing_schedule_holds_cools_and_settles():
         (lambda: Annealing(3.0, hold=0.6, settle=0.6), r"sum to at most 1. Got hold=0.6 and settle=0.6"),
         (lambda: Annealing(float("inf")), r"initial >= final >= 1. Got initial=inf and final=1.0"),
         (lambda: Annealing(hold=float("nan")), r"sum to at most 1. Got hold=nan"),
+        (lambda: Annealing(noise_share=1.5), r"'noise_share' of Annealing must be between 0 and 1. Got 1.5"),
         (lambda: Annealing(parameter_noise=-1.0), r"'parameter_noise' of Annealing must be at least 0. Got -1.0"),
         (lambda: DataClassification(start=1.0), r"0 <= start < 1 and 0 < margin <= 1. Got start=1.0"),
     ],

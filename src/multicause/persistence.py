@@ -174,10 +174,10 @@ def _known_values() -> dict[str, type]:
     """The values a file may name: frozen dataclasses of schedules, experts and learned selections, and `Stop`."""
     from multicause.learning import stopping
     from multicause.learning.em import schedules
-    from multicause.models import experts
+    from multicause.models import experts, superpositions
     from multicause.selection import gp_places, gp_select
 
-    rooms = (schedules, experts, gp_select, gp_places)
+    rooms = (schedules, superpositions, experts, gp_select, gp_places)
     found = {name: cls for room in rooms for name, cls in vars(room).items() if isinstance(cls, type)}
     return {**{name: cls for name, cls in found.items() if _is_frozen(cls)}, "Stop": stopping.Stop}
 
