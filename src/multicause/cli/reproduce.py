@@ -16,7 +16,7 @@ from multicause.cli.pictures import write_png
 
 @click.command("reproduce")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
-@click.option("--list", "list_only", is_flag=True, help="List the experiments.")
+@click.option("--list", "list_only", is_flag=True, help="List the experiments, or the rows of those named.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
 @click.option("--trials", type=click.IntRange(min=1), help="Trials per setting. [default: the paper's]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Trials run at once. [default: one per core]")
@@ -32,11 +32,10 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output:
     from multicause.datasets import DatasetNotFound
     from multicause.experiments import EXPERIMENTS, Options, Verdict
 
-    if list_only:
-        rows = [(name, experiment.title, experiment.paper) for name, experiment in EXPERIMENTS.items()]
-        print_table("Experiments", ("name", "title", "paper"), rows)
-        return
     experiments = choose("experiment", names, EXPERIMENTS)
+    if list_only:
+        _list(experiments, with_rows=bool(names))
+        return
     output.mkdir(parents=True, exist_ok=True)
     codes = [0]
     for experiment in experiments.values():
@@ -51,6 +50,27 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output:
         codes.append(int(any(row.verdict is Verdict.SHORT for row in result.rows)))
     click.echo(f"Results written to {output}")
     ctx.exit(max(codes))
+
+
+def _list(experiments: dict[str, Any], with_rows: bool) -> None:
+    """The experiments; where some are named, their rows: the paper's, and ours."""
+    if not with_rows:
+        rows = [(name, experiment.title, experiment.paper) for name, experiment in experiments.items()]
+        print_table("Experiments", ("name", "title", "paper"), rows)
+        return
+    for name, experiment in experiments.items():
+        titles: dict[bool, list[str]] = {False: [], True: []}
+        for row in experiment.table(_quick()):
+            titles[row.ours].append(row.title)
+        print_table(f"{name}: as in the paper", ("setting",), [(title,) for title in titles[False]])
+        print_table(f"{name}: ours", ("setting",), [(title,) for title in titles[True]])
+
+
+def _quick() -> Any:
+    """The small version of a table has the same rows, and reads less data."""
+    from multicause.experiments import Options
+
+    return Options(quick=True)
 
 
 def _report(line: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from multicause.experiments.provenance import made_with
 from multicause.metrics import bootstrap_interval, wilson_interval
 
 ET = "Expectation Truncation (Lücke & Eggert, 2010)"
@@ -197,7 +198,10 @@ class Result:
 
     def to_json(self) -> dict[str, Any]:
         rows = [row.to_json() for row in self.rows]
-        return {"experiment": self.name, "seconds": round(self.seconds, 2), "rows": rows, "details": self.details}
+        seconds = round(self.seconds, 2)
+        return {
+            "experiment": self.name, "seconds": seconds, "made_with": made_with(), "rows": rows, "details": self.details
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
