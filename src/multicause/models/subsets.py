@@ -17,8 +17,15 @@ class SubsetTree(NamedTuple):
     members: np.ndarray  # (S, max_active) members in rising order, the rest 0
 
 
-def count_subsets(n_candidates: int, max_active: int) -> int:
-    return sum(comb(n_candidates, size) for size in range(max_active + 1))
+def count_subsets(n_candidates: int, max_active: int, n_variants: int = 1) -> int:
+    """How many subsets there are, each member in one of so many variants; numbers beyond 2^64 are not added up to
+    their end, which would take minutes."""
+    total = 0
+    for size in range(max_active + 1):
+        total += comb(n_candidates, size) * n_variants**size
+        if total > 2**64:
+            break
+    return total
 
 
 def subsets(n_candidates: int, max_active: int) -> Iterator[tuple[int, ...]]:
