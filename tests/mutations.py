@@ -277,7 +277,17 @@ def add(file: File, rng: np.random.Generator) -> None:
     if rng.random() < 0.3:
         file.tensors["more"] = np.zeros(3)
         return
-    names = ["transform", "fit_", "__class__", "_ask", "selection_function_", "more_", "trace", "image_shape_", "_latest"]
+    names = [
+        "transform",
+        "fit_",
+        "__class__",
+        "_ask",
+        "selection_function_",
+        "more_",
+        "trace",
+        "image_shape_",
+        "_latest",
+    ]
     _any(rng, [file.header, file.header["params"], file.header["attributes"]])[_any(rng, names)] = _any(rng, NASTY)
 
 
