@@ -115,9 +115,10 @@ def estimators() -> dict[str, tuple[Any, np.ndarray]]:
         "InvECA-gp": InvECA(2, (2, 2), n_candidates=1, selection=GPSelect(), **short).fit(images),
         "TruncatedEM": TruncatedEM(Coins(), n_candidates=2, **short).fit(X),
         "UPoE": UPoE(2, random_state=0).fit(X),
-        "UPoE-batches": UPoE(2, expert="student-t-mixture", n_dimensions=4, random_state=0).partial_fit(X).partial_fit(X),
+        "UPoE-batches": UPoE(2, expert="student-t-mixture", n_dimensions=4, random_state=0).partial_fit(X),
         "UPoE-secant": UPoE(1, expert=HyperbolicSecant(), algorithm="parallel", random_state=0).fit(X),
     }  # fmt: skip
+    found["UPoE-batches"].partial_fit(X)
     for kind in ("full", "diag", "spherical"):
         found[f"mixture-{kind}"] = TruncatedGaussianMixture(3, covariance_type=kind, **short).fit(X)
     found["mixture-gp"] = TruncatedGaussianMixture(3, n_candidates=2, selection=GPSelect(), **short).fit(X)

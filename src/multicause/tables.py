@@ -190,7 +190,7 @@ def _read_array(path: Path, handle: IO[bytes], size: int) -> np.ndarray:
     n_bytes, held = math.prod(shape) * dtype.itemsize, size - handle.tell()
     if min(shape, default=0) < 0 or n_bytes > held:
         raise TableError(
-            f"'{path}' cannot be read: its array of shape {shape} takes {n_bytes:,} bytes, but only {held:,} are there. "
+            f"'{path}' cannot be read: its array of shape {shape} takes {n_bytes:,} bytes, but {held:,} are there. "
             "The file is cut short or damaged."
         )
     handle.seek(0)
@@ -311,6 +311,7 @@ def _is_number(cell: str) -> bool:
 
 def _read_parquet(path: Path) -> Table:
     pandas = need("pandas", f"'{path}'", "tables")
+    need("pyarrow", f"'{path}'", "tables")
     parquet = need("pyarrow.parquet", f"'{path}'", "tables")
     with reading(path):
         metadata = parquet.read_metadata(path)
