@@ -13,7 +13,7 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.models.base import DataMoments
-from multicause.selection.base import ModelBased, Selector
+from multicause.selection.base import ModelBased, Selector, are_indices
 from multicause.selection.gaussian_process import (
     KERNELS,
     features,
@@ -134,6 +134,12 @@ class Observed(NamedTuple):
     """The posterior means that the last E-step found in a chunk's rows."""
 
     targets: Any  # the kernel's
+
+    def fits(self, n_rows: int, n_targets: int) -> bool:
+        """Whether what a file holds may be given to kernels."""
+        starts, latents, values = self.targets
+        ordered = starts.shape == (n_rows + 1,) and starts[0] == 0 and starts[-1] == len(latents) == len(values)
+        return bool(ordered and (np.diff(starts) >= 0).all() and are_indices(latents, n_targets))
 
 
 class GPSelectionState(NamedTuple):
