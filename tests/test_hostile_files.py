@@ -33,6 +33,14 @@ def rewritten(path, change):
     path.write_bytes(file.written(redigest=True))
 
 
+def test_a_large_model_is_read_where_that_is_allowed(tmp_path):
+    linca = LinCA.from_parameters(components=np.ones((6000, 1)), activation=0.1, noise_variance=1.0, n_candidates=2)
+    save_model(linca, tmp_path / "m")
+    with pytest.raises(ModelFileError, match="give memory_limit=288048000"):
+        load_model(tmp_path / "m")
+    assert load_model(tmp_path / "m", memory_limit=288_048_000).components_.shape == (6000, 1)
+
+
 def test_files_of_every_estimator_come_back_as_they_were(models, tmp_path):
     for model in models:
         assert outcome_of(model.content, model, tmp_path) == "unchanged", model.name
@@ -90,7 +98,7 @@ def test_a_small_file_cannot_ask_for_gigabytes(tmp_path, kind):
                 file.tensors[key] = np.resize(array, (20_000, *array.shape[1:]))
 
     rewritten(path, grow)
-    with pytest.raises(ModelFileError, match=r"takes tables of [\d,]+, and [\d,]+ are allowed|directions_ of"):
+    with pytest.raises(ModelFileError, match=r"takes tables of [\d,]+ bytes, and [\d,]+ are allowed"):
         load_model(path)
 
 
@@ -151,6 +159,14 @@ def test_settings_changed_after_a_fit_are_checked_before_kernels_see_them():
         linca.sample(2)
     with pytest.raises(ValueError, match="component_shape"):
         InvECA(2, (2, 2), max_iter=2, tol=0).fit(images).set_params(component_shape=(9, 9)).transform(images)
+
+
+def test_true_is_one_to_kernels_too():
+    for kind, name in (("MCA-bernoulli", "n_candidates"), ("NonlinearGSC", "n_sweeps"), ("InvECA", "n_placements")):
+        estimator, X = estimators()[kind]
+        estimator.set_params(**({"max_active": 1} if kind == "MCA-bernoulli" else {}))
+        one, true = (estimator.set_params(**{name: value}).transform(X) for value in (1, True))
+        np.testing.assert_array_equal(true, one)
 
 
 def test_a_tensor_is_used_once_and_none_is_left_over(tmp_path):

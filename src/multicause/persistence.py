@@ -93,7 +93,9 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str], *, regist
     write_tensors(path, header, tensors)
 
 
-def load_model(path: str | os.PathLike[str], *, registry: Iterable[type] = ()) -> BaseEstimator:
+def load_model(
+    path: str | os.PathLike[str], *, registry: Iterable[type] = (), memory_limit: int | None = None
+) -> BaseEstimator:
     """Read a fitted estimator from a model file.
 
     Parameters
@@ -102,6 +104,9 @@ def load_model(path: str | os.PathLike[str], *, registry: Iterable[type] = ()) -
         A file written by `save_model`.
     registry : iterable of classes, default=()
         Estimators and frozen dataclasses of your own that the file may name, besides those of multicause.
+    memory_limit : int or None, default=None
+        Bytes that the model's tables may take; one that needs more is refused. None allows 256 MiB, or 64 times the
+        size of the file if that is more.
 
     Returns
     -------
@@ -126,7 +131,7 @@ def load_model(path: str | os.PathLike[str], *, registry: Iterable[type] = ()) -
         estimator = _rebuild(header, tensors, _known_classes(registry), path)
         refuse_leftover(tensors)
         with np.errstate(all="ignore"):  # what overflows in a check does not pass it
-            _check_consistency(estimator, path.stat().st_size)
+            _check_consistency(estimator, memory_limit or max(LARGEST_TABLES, _AMPLIFICATION * path.stat().st_size))
         return estimator
     except ModelFileError:
         raise
@@ -209,13 +214,13 @@ def _rebuild(header: dict[str, Any], tensors: dict[str, np.ndarray], classes: Cl
     return estimator
 
 
-def _check_consistency(estimator: BaseEstimator, file_size: int) -> None:
+def _check_consistency(estimator: BaseEstimator, allowed: int) -> None:
     """Settings in their ranges, and learned parameters that go together: kernels index unchecked."""
     if hasattr(type(estimator), "_check_fitted"):
-        needed, allowed = estimator._table_bytes(), max(LARGEST_TABLES, _AMPLIFICATION * file_size)
+        needed = estimator._table_bytes()
         if needed > allowed:
             raise ValueError(
-                f"it has {file_size:,} bytes, but a model of its shape takes tables of {needed:,}, and {allowed:,} are "
-                "allowed. If it comes from a good hand, use from_parameters"
+                f"a model of its shape takes tables of {needed:,} bytes, and {allowed:,} are allowed. If you trust the "
+                f"file, give memory_limit={needed}"
             )
         estimator._check_fitted()

@@ -272,7 +272,7 @@ class InvECA(SelectingEstimator):
         (h, w), (height, width, _), learned = self.component_shape, self._shape, self._learned_selection()
         n_placements = min(self.n_placements, (height - h + 1) * (width - w + 1))
         selection = None if learned is None else PlaceSelect(learned, self._shape, (int(h), int(w)))
-        posterior = PlacedPosterior(n_candidates, n_placements, max_active, selection)
+        posterior = PlacedPosterior(int(n_candidates), int(n_placements), int(max_active), selection)
         if posterior.n_states > _MOST_STATES:
             raise ValueError(
                 f"n_candidates={n_candidates}, n_placements={n_placements} and max_active={max_active} of InvECA mean "

@@ -112,7 +112,7 @@ class NonlinearGSC(DictionaryEstimator):
 
     def _posterior(self, n_components: int) -> GibbsPosterior:
         n_candidates, selection = self._truncation(n_components).n_candidates, self._learned_selection()
-        return GibbsPosterior(n_candidates, self.n_sweeps, self.n_burn_in, selection=selection)
+        return GibbsPosterior(n_candidates, int(self.n_sweeps), int(self.n_burn_in), selection=selection)
 
     def _check_components(self, components, shape, name):
         components = super()._check_components(components, shape, name)
