@@ -234,7 +234,8 @@ def change_values(file: File, rng: np.random.Generator) -> None:
     values = (np.nan, np.inf, -np.inf, 0.0, -1.0, 2.0, 1e9, 1e120, 1e308, 1e-310, 0.3)
     if array.size:
         with np.errstate(all="ignore"):
-            array.flat[rng.integers(array.size, size=_any(rng, [1, array.size]))] = _any(rng, values)
+            places = rng.integers(array.size, size=_any(rng, [1, array.size]))
+            array.flat[places] = np.asarray(_any(rng, values)).astype(array.dtype)
     file.tensors[key] = array
 
 
