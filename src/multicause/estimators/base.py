@@ -23,6 +23,7 @@ from multicause._compat import (
     check_sample_weight,
     fit_with_callbacks,
 )
+from multicause.estimators.learned_checks import check_count, check_run
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.learning import Outcome, Stop
@@ -224,7 +225,7 @@ class MulticauseEstimator(
         X : ndarray of shape (n_samples, n_features)
             The data.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         S = self._check_latents(S)
         return self._superpose(S.astype(np.float64)).astype(S.dtype, copy=False)
 
@@ -245,7 +246,7 @@ class MulticauseEstimator(
         S : ndarray of shape (n_samples, n_components)
             The latents that caused them.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be an int in the range [1, inf). Got {n_samples!r} instead.")
         return self._sample(int(n_samples), np.random.default_rng(seed_of(random_state)))
@@ -269,6 +270,15 @@ class MulticauseEstimator(
     @abstractmethod
     def _attributes(self, params: Any, dtype) -> dict[str, Any]:
         """What is kept of learned parameters, by the names of attributes."""
+
+    @abstractmethod
+    def _check_learned(self) -> None:
+        """Refuse learned attributes that do not go together, or that the model does not allow."""
+
+    def _table_bytes(self) -> int:
+        """Memory that answers take at least, whatever the data."""
+        check_count("n_features_in_", self.n_features_in_, least=1)
+        return 8 * (self._n_features_out + 1) * max(self._n_features_out, int(self.n_features_in_))
 
     @property
     def _n_features_out(self) -> int:
@@ -296,8 +306,15 @@ class MulticauseEstimator(
         refuse_extreme(X)
         return X
 
-    def _validate_fitted(self, X) -> np.ndarray:
+    def _check_fitted(self) -> None:
+        """Settings and learned attributes may have been changed since the fit, and kernels index unchecked."""
         check_is_fitted(self)
+        self._validate_params()
+        check_run(self)
+        self._check_learned()
+
+    def _validate_fitted(self, X) -> np.ndarray:
+        self._check_fitted()
         return self._validate(X, reset=False)
 
     def _check_weights(self, X: np.ndarray, sample_weight) -> np.ndarray | None:
@@ -316,7 +333,6 @@ class MulticauseEstimator(
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
         """The answers to `question` for all rows of X, in X's precision where that is wanted."""
         X = self._validate_fitted(X)
-        self._validate_params()  # set_params may have come in between, and kernels index unchecked
         model = self._prepared()
         chunks = split(X, self._n_features_out, self._chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:

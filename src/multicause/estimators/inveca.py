@@ -1,23 +1,25 @@
 """Objects at any place, occluding one another."""
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
 from multicause.estimators.base import COUNT
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit, SelectingEstimator
+from multicause.estimators.learned_checks import check_floats
+from multicause.estimators.parameter_checks import check_activation, check_components, check_covariance
 from multicause.execution.reproducible_matmul import TILE
 from multicause.learning import Annealing, Plan
 from multicause.learning.initialisation.objects import start_objects
 from multicause.models import DataMoments
-from multicause.models.translated_occlusion import OcclusionParams, TranslatedOcclusion
+from multicause.models.translated_occlusion import LARGEST_MASK, SMALLEST_MASK, OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
-from multicause.selection.gp_places import PlaceSelect
+from multicause.selection.gp_places import PlaceSelect, PlaceSelectionFunction
 
 _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: pictures without noise would otherwise divide by zero
 _MOST_STATES = 2**17
@@ -106,6 +108,7 @@ class InvECA(SelectingEstimator):
     max_iter: Any = 100
     tol: Any = 0.05
 
+    _selection_function_type: ClassVar[Any] = PlaceSelectionFunction
     _parameter_constraints = {
         **SelectingEstimator._parameter_constraints,
         "n_components": [COUNT],
@@ -148,7 +151,7 @@ class InvECA(SelectingEstimator):
         X : ndarray of shape (n_samples, n_features)
             The images, flat.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         model = self._fitted_model()
         S = np.asarray(S)
         if S.ndim != 3 or S.shape[1:] != (model.n_components, 2):
@@ -204,6 +207,40 @@ class InvECA(SelectingEstimator):
                 f"{shape[0]} x {shape[1]}. Got {self.component_shape!r} instead."
             )
 
+    def _check_learned(self) -> None:
+        shape: Any = vars(self).get("image_shape_")
+        whole = isinstance(shape, np.ndarray) and shape.shape == (3,) and shape.dtype.kind == "i"
+        if not whole or min(shape.tolist()) < 1 or math.prod(shape.tolist()) != self.n_features_in_:
+            raise ValueError(f"image_shape_ must be height, width and channels of {self.n_features_in_} numbers")
+        self._check_component_shape(self._shape)
+        super()._check_learned()
+
+    def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> Any:
+        window, channels = (shape[0], *self.component_shape), self._shape[2]
+        match name:
+            case "components":
+                return check_components(
+                    np.reshape(value, (shape[0], -1)), (shape[0], math.prod(window[1:]) * channels), label
+                ).reshape(*window, channels)
+            case "masks":
+                check_floats(label, value, window)
+                if not ((value >= SMALLEST_MASK) & (value <= LARGEST_MASK)).all():
+                    raise ValueError(f"{label} must be between {SMALLEST_MASK:g} and {LARGEST_MASK:g}")
+            case "activation":
+                return check_activation(value, shape[0], label)
+            case "background":
+                return check_components(np.reshape(value, (1, -1)), (1, channels), label)[0]
+            case "noise_variance":
+                return check_covariance(value, 1, "isotropic", label)
+        return value
+
+    def _check_selection(self, n_components: int, n_features: int) -> None:
+        super()._check_selection(n_components, n_features)
+        if hasattr(self, "selection_function_"):
+            learned = self.selection_function_.selection
+            if (learned.image_shape, learned.component_shape) != (self._shape, tuple(self.component_shape)):
+                raise ValueError("selection_function_ is of images or components of other shapes")
+
     @property
     def _params_type(self):
         return OcclusionParams
@@ -235,7 +272,7 @@ class InvECA(SelectingEstimator):
         (h, w), (height, width, _), learned = self.component_shape, self._shape, self._learned_selection()
         n_placements = min(self.n_placements, (height - h + 1) * (width - w + 1))
         selection = None if learned is None else PlaceSelect(learned, self._shape, (int(h), int(w)))
-        posterior = PlacedPosterior(n_candidates, n_placements, max_active, selection)
+        posterior = PlacedPosterior(int(n_candidates), int(n_placements), int(max_active), selection)
         if posterior.n_states > _MOST_STATES:
             raise ValueError(
                 f"n_candidates={n_candidates}, n_placements={n_placements} and max_active={max_active} of InvECA mean "

@@ -9,6 +9,8 @@ from multicause.models.gaussian_mixture import CovarianceType
 from multicause.models.noises import MeanNoise
 
 LARGEST_BACKGROUND = 1e100
+LARGEST_MEAN = 1e150  # of a component: its square is a number
+SMALLEST_VARIANCE = 1e-300  # its inverse is a number
 
 
 def check_components(components, shape: tuple[int, int], name: str) -> np.ndarray:
@@ -17,7 +19,16 @@ def check_components(components, shape: tuple[int, int], name: str) -> np.ndarra
         raise ValueError(
             f"'{name}' must have shape (n_components, n_features) = {shape}. Got {components.shape} instead."
         )
+    _refuse_large(components, name)
     return components
+
+
+def _refuse_large(means: np.ndarray, name: str) -> None:
+    largest = np.abs(means).max()
+    if largest > LARGEST_MEAN:
+        raise ValueError(
+            f"'{name}' must hold numbers of magnitude up to {LARGEST_MEAN:g}. Got {largest:.3g}: rescale the data."
+        )
 
 
 def check_activation(activation, n_components: int, name: str) -> np.ndarray:
@@ -73,16 +84,27 @@ def check_covariance(covariance, size: int, kind: str, name: str):
             f"Got {covariance.shape} instead."
         )
     variances = np.diag(covariance) if covariance.ndim == 2 else covariance
-    if not (np.isfinite(covariance).all() and (variances > 0.0).all()):
+    if not (np.isfinite(covariance).all() and (variances >= SMALLEST_VARIANCE).all()):
         raise ValueError(f"'{name}' must hold positive, finite variances. Got {covariance} instead.")
     if kind == "isotropic":
         return float(covariance)
     if kind == "diagonal":
         return np.full(size, covariance) if covariance.ndim == 0 else covariance.copy()
     full = covariance.copy() if covariance.ndim == 2 else np.diag(np.full(size, covariance))
-    if not np.allclose(full, full.T) or np.linalg.eigvalsh(full)[0] <= 0.0:
+    if not is_positive_definite(full):
         raise ValueError(f"'{name}' must be symmetric and positive definite.")
     return full
+
+
+def is_positive_definite(matrix: np.ndarray) -> bool:
+    """Whether a matrix is symmetric, to rounding, and has a Cholesky factor."""
+    if not np.allclose(matrix, matrix.T):
+        return False
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def check_weights(weights, n_components: int, name: str) -> np.ndarray:
@@ -98,6 +120,7 @@ def check_means(means, shape: tuple[int, int], name: str) -> np.ndarray:
     means = check_array(means, dtype=np.float64, copy=True, input_name=name)
     if means.shape != shape:
         raise ValueError(f"'{name}' must have shape (n_components, n_features) = {shape}. Got {means.shape} instead.")
+    _refuse_large(means, name)
     return means
 
 
@@ -109,11 +132,11 @@ def check_covariances(covariances, shape: tuple[int, int], kind: CovarianceType,
     if covariances.shape != wanted:
         raise ValueError(f"'{name}' must have shape {wanted} where covariance_type={kind!r}. Got {covariances.shape}.")
     if kind != "full":
-        if not (covariances > 0.0).all():
+        if not (covariances >= SMALLEST_VARIANCE).all():
             raise ValueError(f"'{name}' must be positive. Got {covariances.min():.6g}.")
         return covariances
     for c, covariance in enumerate(covariances):
-        if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] <= 0.0:
+        if not is_positive_definite(covariance):
             raise ValueError(f"'{name}' must be symmetric and positive definite, which that of component {c} is not.")
     return covariances
 
