@@ -20,6 +20,7 @@ from multicause.learning.driver import Learner, Progress
 from multicause.learning.em.restarts import best_of_restarts
 from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
+from multicause.learning.not_finite import NotFinite
 from multicause.models import DataMoments
 from multicause.posteriors.base import Posterior, PreparedPosterior
 from multicause.selection import GPSelect
@@ -123,6 +124,11 @@ class EMEstimator(MulticauseEstimator):
         """H."""
 
     @property
+    def _given_start(self) -> str:
+        """The arguments that give first parameters, if any."""
+        return ""
+
+    @property
     def _is_warm(self) -> bool:
         """Whether a fit goes on from the last one."""
         return bool(self.warm_start) and hasattr(self, "stop_")
@@ -155,7 +161,13 @@ class EMEstimator(MulticauseEstimator):
                 params = None
                 if progress is None:
                     params = warm if warm is not None else fit.start(em, rng)
-                return run(learner, params, rng, tol=fit.tol, restart=restart, progress=progress, **readers._asdict())
+                try:
+                    return run(
+                        learner, params, rng, tol=fit.tol, restart=restart, progress=progress, **readers._asdict()
+                    )
+                except NotFinite as error:
+                    _blame_start(error, em, "the last fit (warm_start)" if warm is not None else self._given_start)
+                    raise
 
             return best_of_restarts(n_init, seed, one_fit, partial(fit.score, em), checkpoint, progress)
 
@@ -243,6 +255,25 @@ def _kept(name: str, value: Any, dtype) -> Any:
     if np.ndim(value) == 0:
         return float(value)
     return value.astype(dtype) if name in ("components", "means") else value
+
+
+def _blame_start(error: NotFinite, em: EM, given: str) -> None:
+    """Say so where the start is at fault: one that the model draws itself leads to finite numbers."""
+    if not given:
+        return
+    for chunk in em.chunks:
+        chunk.forget()
+    try:
+        drawn = em.model.init_params(em.moments, np.random.default_rng(0))
+        first = next(em.steps(drawn, np.random.default_rng(0))).free_energy
+    except NotFinite:
+        return
+    if np.isfinite(first):
+        raise NotFinite(
+            error.what,
+            f"The start that {given} gives is too extreme for the data: drawn by the model itself, it has a free "
+            f"energy of {first:.4g} per data point. Give values of the data's magnitude.",
+        ) from error
 
 
 def _warn_of_offset(moments: DataMoments) -> None:

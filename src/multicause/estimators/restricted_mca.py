@@ -133,16 +133,16 @@ class RestrictedMCA(PoissonMCAEstimator):
         """
         self._validate_params()
         first = not hasattr(self, "components_")
-        X = self._validate(X, reset=first)
-        if first:
-            self._begin(X)
-        elif not hasattr(self, "_generator"):
-            self._generator = self._stream(self.n_presentations_)
-        params = self._rule().present(
-            self._build(len(self.components_), X.shape[1], None), self._params(), X, self._generator
-        )
-        self.components_ = params.components.astype(self.components_.dtype)
-        self.n_presentations_ += len(X)
+        with self._kept_on_errors():
+            X = self._validate(X, reset=first)
+            if first:
+                self._begin(X)
+            elif not hasattr(self, "_generator"):
+                self._generator = self._stream(self.n_presentations_)
+            model = self._build(len(self.components_), X.shape[1], None)
+            params = self._rule().present(model, self._params(), X, self._generator)
+            self.components_ = params.components.astype(self.components_.dtype)
+            self.n_presentations_ += len(X)
         return self
 
     def _begin(self, X) -> None:

@@ -5,10 +5,10 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, refuse_extreme, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, seed_of
+from multicause.estimators.data_checks import checked_weights
 from multicause.estimators.documentation import documented
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
@@ -173,11 +173,17 @@ class UPoE(MulticauseEstimator):
         self : object
             The estimator.
         """
-        if not hasattr(self, "components_"):
-            self.fit(X, sample_weight=sample_weight)
-            X = self._validate(X, reset=False)
-            self.covariance_ = moments_of(X.astype(np.float64), self._weights_of(X, sample_weight)).covariance
-            return self
+        with self._kept_on_errors():
+            if hasattr(self, "components_"):
+                self._learn_batch(X, sample_weight)
+            else:
+                self.fit(X, sample_weight=sample_weight)
+                X = self._validate(X, reset=False)
+                self.covariance_ = moments_of(X.astype(np.float64), self._weights_of(X, sample_weight)).covariance
+        return self
+
+    def _learn_batch(self, X, sample_weight) -> None:
+        """A batch after the first."""
         self._validate_params()
         X = self._validate(X, reset=False)
         seen = self._running_moments()
@@ -188,7 +194,6 @@ class UPoE(MulticauseEstimator):
         outcome = Outcome(batch.params, self.free_energy_, self.n_iter_ + 1, self.stop_)
         self._keep_product(outcome, batch.projection_indices, self.components_.dtype)
         self._latest, self.covariance_, self.n_samples_seen_ = batch.latest, batch.seen.covariance, batch.seen.weight
-        return self
 
     def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         self.__dict__.pop("_latest", None)
@@ -308,11 +313,9 @@ class UPoE(MulticauseEstimator):
         return seen.whitening(self.n_dimensions, type(self).__name__) if self.whiten else old
 
     def _weights_of(self, X, sample_weight) -> np.ndarray:
-        weights = self._check_weights(X, sample_weight)
+        weights = checked_weights(sample_weight, X)
         return np.ones(len(X)) if weights is None else weights
 
-    def _validate(self, X, reset: bool) -> np.ndarray:
-        fewest = 2 if reset else 1
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=fewest)
-        refuse_extreme(X)
-        return X
+    @property
+    def _fewest_samples(self) -> int:
+        return 2
