@@ -26,6 +26,7 @@ from multicause._compat import (
 from multicause.estimators.data_checks import (
     checked_weights,
     refuse_extreme,
+    refuse_huge,
     refuse_unobserved,
     unmasked,
     unmasked_data,
@@ -336,6 +337,7 @@ class MulticauseEstimator(
             raise ValueError(
                 f"{name} must have one column per component: {self._n_features_out} of them. Got {S.shape[1]} instead."
             )
+        refuse_huge(S, name)
         return S
 
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:

@@ -33,6 +33,13 @@ def unmasked_data(X: Any, estimator: str, allows_missing: bool) -> Any:
     return unmasked(X, "X", np.nan if allows_missing else None, way_out)
 
 
+def refuse_huge(S: np.ndarray, name: str) -> None:
+    """Latents whose squares overflow."""
+    largest = float(np.abs(S).max(initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(f"The largest magnitude in {name} is {largest:.3g}; it must be at most {LARGEST:g}.")
+
+
 def refuse_extreme(X: np.ndarray) -> None:
     """Data whose squares overflow, or vanish, cannot be learned from."""
     largest = max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))

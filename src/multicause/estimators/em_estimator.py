@@ -21,7 +21,7 @@ from multicause.learning.em.restarts import best_of_restarts
 from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
-from multicause.models import DataMoments
+from multicause.models import DataMoments, SpikeSlabMax
 from multicause.posteriors.base import Posterior, PreparedPosterior
 from multicause.selection import GPSelect
 
@@ -89,7 +89,10 @@ class EMEstimator(MulticauseEstimator):
         """
         X = self._validate_fitted(X)
         model, params = self.fitted_model()
-        return model.log_joint(params, X.astype(np.float64), self._check_latents(S))
+        S = self._check_latents(S)
+        if not isinstance(model, SpikeSlabMax) and not np.isin(S, (0.0, 1.0)).all():
+            raise ValueError("S must hold states of zeros and ones. Got other numbers: round them, S > 0.5.")
+        return model.log_joint(params, X.astype(np.float64), S)
 
     def fitted_model(self):
         """The generative model and its parameters, as `multicause.models` and `multicause.testing` know them.

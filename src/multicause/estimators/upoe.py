@@ -32,6 +32,7 @@ from multicause.models.product_of_experts import (
 )
 
 _ALGORITHMS = {"pursuit": Pursuit, "parallel": Together, "sequential": OneByOne}
+LARGEST_WHITE = 1e20  # of data that are said to have a variance of 1: fourth powers must not overflow
 _EXPERTS = {"student-t": StudentT(), "student-t-mixture": StudentTMixture()}
 
 
@@ -233,6 +234,12 @@ class UPoE(MulticauseEstimator):
             raise ValueError(
                 f"{name}(whiten=False) keeps all dimensions of the data. Leave out n_dimensions={self.n_dimensions}, "
                 "or set whiten=True."
+            )
+        largest = max(float(np.abs(chunk.rows()).max()) for chunk in chunks)
+        if largest > LARGEST_WHITE:
+            raise ValueError(
+                f"{name}(whiten=False) takes X to be white, with variances of 1, but it holds {largest:.3g}. "
+                "Set whiten=True."
             )
         whitening = as_it_is(n_features)
         return WhiteData.of(executor, chunks, whitening), whitening, whitening.forward

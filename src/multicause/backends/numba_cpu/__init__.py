@@ -1,6 +1,7 @@
 """Kernels for the CPU, compiled by Numba and cached on disk under a name that follows their sources."""
 
 import importlib
+import os
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -27,6 +28,16 @@ def cache_folder() -> Path:
 
     base = Path(config.CACHE_DIR) if config.CACHE_DIR else user_cache_folder() / "numba"
     return base / f"multicause-{source_hash()}"
+
+
+def _begin_in_child() -> None:
+    """A thread that was loading a kernel is not there after a fork, and will never be done."""
+    global _loading
+    _loading = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_in_child)
 
 
 def load(name: str) -> ModuleType:

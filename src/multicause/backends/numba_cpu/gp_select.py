@@ -7,6 +7,7 @@ from numba import njit
 
 from multicause.backends.numba_cpu.counter_random import mix
 from multicause.backends.numba_cpu.selection import _offer
+from multicause.backends.numba_cpu.without_compiler import silently
 
 
 class Targets(NamedTuple):
@@ -55,7 +56,7 @@ def leave_out(scores, targets, leverage):
             scores[n, targets.latents[i]] -= leverage[n] * targets.values[i]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@silently(njit(cache=True, nogil=True, error_model="numpy"))
 def pick(scores, n_candidates, n_random, key, first_row):
     """The columns of each row's largest scores, `n_random` of them replaced by others drawn at random, in rising order.
 

@@ -5,6 +5,7 @@ from numba import njit
 
 from multicause.backends.numba_cpu.missing import observed_overlap
 from multicause.backends.numba_cpu.vector_math import take_logs
+from multicause.backends.numba_cpu.without_compiler import silently
 
 
 @njit(inline="always")
@@ -35,7 +36,7 @@ def _write_rising(which, target):
         target[j] = h
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@silently(njit(cache=True, nogil=True, error_model="numpy"))
 def top_candidates(scores, shift, scale, n_candidates):
     """The columns of the largest (scores[n] - shift) * scale, in rising order; among equals the first wins.
 
@@ -53,7 +54,7 @@ def top_candidates(scores, shift, scale, n_candidates):
     return chosen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@silently(njit(cache=True, nogil=True, error_model="numpy"))
 def top_singletons(linear, shift, inverse, constant, n_candidates):
     """The same for the scores constant + (linear + shift)^2 inverse / 2; the last two are (1, H) or (N, H)."""
     n_rows, n_columns = linear.shape
@@ -99,7 +100,7 @@ def select_greedily(problem, n_candidates):
     return chosen
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+@silently(njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy"))
 def _most_gained(c, diagonal, free, score):
     """The first latent of the largest score, rounded to float32: rounding errors must not choose between twins."""
     score[:] = diagonal

@@ -12,6 +12,6 @@ def intrinsic(plain: Callable) -> Callable:
     return lambda function: plain if config.DISABLE_JIT else extending.intrinsic(function)
 
 
-def modulo(compiled: Callable) -> Callable:
-    """A decorator for functions whose whole numbers wrap around: compiled code does so without a word, NumPy warns."""
+def silently(compiled: Callable) -> Callable:
+    """A decorator for functions in which whole numbers wrap around, and singles overflow: NumPy would warn of it."""
     return np.errstate(over="ignore") if config.DISABLE_JIT else compiled

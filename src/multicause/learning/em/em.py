@@ -140,7 +140,12 @@ class EM:
         return EStepResult(float(free_energies @ self._weights()), contributing.statistics)
 
     def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:
-        params = self.model.m_step(params, statistics)
+        try:
+            params = self.model.m_step(params, statistics)
+        except np.linalg.LinAlgError as error:
+            raise NotFinite(
+                f"The M-step of {type(self.model).__name__} failed in iteration {step.number}: {error}."
+            ) from error
         if isinstance(self.model, RedrawsUnused):
             params = self.model.redraw_unused(params, statistics, self.moments, rng)
         if step.parameter_noise > 0.0 and isinstance(self.model, Perturbable):
