@@ -5,6 +5,7 @@ from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 
+OF_CALLBACKS = ("_callback_fit_ctx", "_skl_callbacks_to_teardown")  # set on an estimator while it is fitted
 CALLER = 4  # stack level of who calls a fit, seen from within it: two wrappers lie between
 
 
@@ -34,6 +35,7 @@ class IterationCallbacks:
 
 __all__ = [
     "CALLER",
+    "OF_CALLBACKS",
     "CallbackSupportMixin",
     "Interval",
     "IterationCallbacks",

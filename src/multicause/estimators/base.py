@@ -17,11 +17,19 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multicause._compat import (
     CALLER,
+    OF_CALLBACKS,
     CallbackSupportMixin,
     Interval,
     IterationCallbacks,
-    check_sample_weight,
     fit_with_callbacks,
+)
+from multicause.estimators.data_checks import (
+    checked_weights,
+    refuse_extreme,
+    refuse_huge,
+    refuse_unobserved,
+    unmasked,
+    unmasked_data,
 )
 from multicause.estimators.learned_checks import check_count, check_run
 from multicause.execution import Chunk, InProcess, split
@@ -31,7 +39,6 @@ from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, 
 from multicause.learning.driver import Progress
 from multicause.learning.records import Consumer, ProgressBar, Record, Trace
 
-LARGEST = 1e100  # beyond this, sums of squares overflow
 Path = str | os.PathLike[str] | None
 COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
@@ -142,8 +149,12 @@ class MulticauseEstimator(
             The fitted estimator.
         """
         keeping = Keeping.checked(trace, checkpoint, checkpoint_every, resume)
-        X = self._validate(X, reset=True)
-        stop = self._learn(X, self._check_weights(X, sample_weight), keeping)
+        with self._kept_on_errors():
+            X = self._validate(X, reset=True)
+            weights = checked_weights(sample_weight, X)
+            if self._allows_missing:
+                refuse_unobserved(X, weights, getattr(self, "feature_names_in_", None))
+            stop = self._learn(X, weights, keeping)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if stop in (Stop.ITERATIONS_RAN_OUT, Stop.NOT_AT_REST):
@@ -290,6 +301,11 @@ class MulticauseEstimator(
         return False
 
     @property
+    def _fewest_samples(self) -> int:
+        """Rows without which there is nothing to fit."""
+        return 1
+
+    @property
     def _chunk_size(self) -> int | None:
         """Rows processed at once, where the model wants other than a few megabytes' worth."""
         return None
@@ -300,9 +316,23 @@ class MulticauseEstimator(
         tags.input_tags.allow_nan = self._allows_missing
         return tags
 
+    @contextmanager
+    def _kept_on_errors(self) -> Iterator[None]:
+        """A context in which an error leaves the estimator as it was: data that are refused cost no earlier fit."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            for name in vars(self).keys() - before.keys() - set(OF_CALLBACKS):
+                delattr(self, name)
+            self.__dict__.update(before)
+            raise
+
     def _validate(self, X, reset: bool) -> np.ndarray:
-        finite = "allow-nan" if self._allows_missing else True
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
+        X = unmasked_data(X, type(self).__name__, self._allows_missing)
+        finite, fewest = "allow-nan" if self._allows_missing else True, self._fewest_samples if reset else 1
+        types = [np.float64, np.float32]
+        X = validate_data(self, X, dtype=types, reset=reset, ensure_all_finite=finite, ensure_min_samples=fewest)
         refuse_extreme(X)
         return X
 
@@ -317,17 +347,14 @@ class MulticauseEstimator(
         self._check_fitted()
         return self._validate(X, reset=False)
 
-    def _check_weights(self, X: np.ndarray, sample_weight) -> np.ndarray | None:
-        if sample_weight is None:
-            return None
-        return check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-
     def _check_latents(self, S, name: str = "S") -> np.ndarray:
+        S = unmasked(S, name, way_out="Latents cannot be missing: give a number for each.")
         S = check_array(S, dtype=[np.float64, np.float32], input_name=name, ensure_min_features=0)
         if S.shape[1] != self._n_features_out:
             raise ValueError(
                 f"{name} must have one column per component: {self._n_features_out} of them. Got {S.shape[1]} instead."
             )
+        refuse_huge(S, name)
         return S
 
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
@@ -390,16 +417,6 @@ class MulticauseEstimator(
         for name, value in self._attributes(outcome.params, dtype).items():
             setattr(self, name, np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value)
         self.free_energy_, self.n_iter_, self.stop_ = outcome.free_energy, outcome.n_iter, outcome.stop
-
-
-def refuse_extreme(X: np.ndarray) -> None:
-    """Data whose squares overflow, or vanish, cannot be learned from."""
-    largest = max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
-    if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
-        raise ValueError(
-            f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "
-            "numbers. Rescale the data, for instance with StandardScaler."
-        )
 
 
 def seed_of(random_state) -> int:

@@ -96,6 +96,10 @@ class DictionaryEstimator(SelectingEstimator):
     def _build(self, n_components: int, n_features: int, noise_floor: float, truncated_at: int | None) -> Any:
         """The model, with a smallest noise variance, and gamma where data are classified."""
 
+    @property
+    def _given_start(self) -> str:
+        return "init" if self.init else ""
+
     def _count_components(self, n_features: int) -> int:
         return n_features if self.n_components is None else int(self.n_components)
 

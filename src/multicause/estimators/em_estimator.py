@@ -20,7 +20,8 @@ from multicause.learning.driver import Learner, Progress
 from multicause.learning.em.restarts import best_of_restarts
 from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
-from multicause.models import DataMoments
+from multicause.learning.not_finite import NotFinite
+from multicause.models import DataMoments, SpikeSlabMax
 from multicause.posteriors.base import Posterior, PreparedPosterior
 from multicause.selection import GPSelect, SelectionFunction
 
@@ -89,8 +90,11 @@ class EMEstimator(MulticauseEstimator):
             For each data point the log joint of each state, in nats.
         """
         X = self._validate_fitted(X)
-        model, params = self._fitted_model(), self._params()
-        return model.log_joint(params, X.astype(np.float64), self._check_latents(S))
+        model, params = self.fitted_model()
+        S = self._check_latents(S)
+        if not isinstance(model, SpikeSlabMax) and not np.isin(S, (0.0, 1.0)).all():
+            raise ValueError("S must hold states of zeros and ones. Got other numbers: round them, S > 0.5.")
+        return model.log_joint(params, X.astype(np.float64), S)
 
     def fitted_model(self):
         """The generative model and its parameters, as `multicause.models` and `multicause.testing` know them.
@@ -129,6 +133,11 @@ class EMEstimator(MulticauseEstimator):
         """A parameter that was given, checked and made into an array of its full shape; (H, D) is `shape`."""
 
     @property
+    def _given_start(self) -> str:
+        """The arguments that give first parameters, if any."""
+        return ""
+
+    @property
     def _is_warm(self) -> bool:
         """Whether a fit goes on from the last one."""
         return bool(self.warm_start) and hasattr(self, "stop_")
@@ -161,7 +170,13 @@ class EMEstimator(MulticauseEstimator):
                 params = None
                 if progress is None:
                     params = warm if warm is not None else fit.start(em, rng)
-                return run(learner, params, rng, tol=fit.tol, restart=restart, progress=progress, **readers._asdict())
+                try:
+                    return run(
+                        learner, params, rng, tol=fit.tol, restart=restart, progress=progress, **readers._asdict()
+                    )
+                except NotFinite as error:
+                    _blame_start(error, em, "the last fit (warm_start)" if warm is not None else self._given_start)
+                    raise
 
             return best_of_restarts(n_init, seed, one_fit, partial(fit.score, em), checkpoint, progress)
 
@@ -254,6 +269,25 @@ def _kept(name: str, value: Any, dtype) -> Any:
     if np.ndim(value) == 0:
         return float(value)
     return value.astype(dtype) if name in ("components", "means") else value
+
+
+def _blame_start(error: NotFinite, em: EM, given: str) -> None:
+    """Say so where the start is at fault: one that the model draws itself leads to finite numbers."""
+    if not given:
+        return
+    for chunk in em.chunks:
+        chunk.forget()
+    try:
+        drawn = em.model.init_params(em.moments, np.random.default_rng(0))
+        first = next(em.steps(drawn, np.random.default_rng(0))).free_energy
+    except NotFinite:
+        return
+    if np.isfinite(first):
+        raise NotFinite(
+            error.what,
+            f"The start that {given} gives is too extreme for the data: drawn by the model itself, it has a free "
+            f"energy of {first:.4g} per data point. Give values of the data's magnitude.",
+        ) from error
 
 
 def _warn_of_offset(moments: DataMoments) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from multicause.estimators.base import COUNT
+from multicause.estimators.data_checks import unmasked, unmasked_data
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit, SelectingEstimator
 from multicause.estimators.learned_checks import check_floats
@@ -17,6 +18,7 @@ from multicause.execution.reproducible_matmul import TILE
 from multicause.learning import Annealing, Plan
 from multicause.learning.initialisation.objects import start_objects
 from multicause.models import DataMoments
+from multicause.models.subsets import too_many_subsets
 from multicause.models.translated_occlusion import LARGEST_MASK, SMALLEST_MASK, OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
 from multicause.selection.gp_places import PlaceSelect, PlaceSelectionFunction
@@ -153,7 +155,7 @@ class InvECA(SelectingEstimator):
         """
         self._check_fitted()
         model = self._fitted_model()
-        S = np.asarray(S)
+        S = _whole_numbers(S)
         if S.ndim != 3 or S.shape[1:] != (model.n_components, 2):
             raise ValueError(f"S must be of shape (n_samples, {model.n_components}, 2). Got {S.shape} instead.")
         absent = (S < 0).any(axis=-1)
@@ -175,6 +177,7 @@ class InvECA(SelectingEstimator):
         return TILE  # each row brings a table of components and placements
 
     def _validate(self, X, reset: bool) -> np.ndarray:
+        X = unmasked_data(X, type(self).__name__, self._allows_missing)
         if self.image_shape is not None or not reset:
             shape = self._shape if not reset else _image_shape(self.image_shape)
             X = _flat(X, shape)
@@ -272,13 +275,13 @@ class InvECA(SelectingEstimator):
         (h, w), (height, width, _), learned = self.component_shape, self._shape, self._learned_selection()
         n_placements = min(self.n_placements, (height - h + 1) * (width - w + 1))
         selection = None if learned is None else PlaceSelect(learned, self._shape, (int(h), int(w)))
-        posterior = PlacedPosterior(int(n_candidates), int(n_placements), int(max_active), selection)
-        if posterior.n_states > _MOST_STATES:
+        n_states = too_many_subsets(n_candidates, max_active, _MOST_STATES, n_placements)
+        if n_states is not None:
             raise ValueError(
                 f"n_candidates={n_candidates}, n_placements={n_placements} and max_active={max_active} of InvECA mean "
-                f"{posterior.n_states:,} states per image; at most {_MOST_STATES:,} can be enumerated. Lower one."
+                f"{n_states} states per image; at most {_MOST_STATES:,} can be enumerated. Lower one."
             )
-        return posterior
+        return PlacedPosterior(int(n_candidates), int(n_placements), int(max_active), selection)
 
     def _attributes(self, params: OcclusionParams, dtype) -> dict[str, Any]:
         attributes = super()._attributes(params, dtype)
@@ -300,6 +303,15 @@ def _image_shape(shape: Any) -> tuple[int, int, int]:
         )
     height, width, channels = (*shape, 1)[:3]
     return int(height), int(width), int(channels)
+
+
+def _whole_numbers(S: Any) -> np.ndarray:
+    """Corners of components, as integers."""
+    S = unmasked(S, "S", way_out="Give -1 where a component is absent.")
+    S = check_array(S, allow_nd=True, ensure_2d=False, input_name="S", dtype=np.float64)
+    if not (np.floor(S) == S).all():
+        raise ValueError("S must hold corners, which are whole numbers. Got others: round them.")
+    return S.clip(-1, 2.0**31).astype(np.int64)
 
 
 def _flat(X: Any, shape: tuple[int, int, int]) -> Any:

@@ -5,49 +5,48 @@ from numbers import Real
 import numpy as np
 from sklearn.utils import check_array
 
+from multicause.estimators.data_checks import LARGEST, unmasked
 from multicause.models.gaussian_mixture import CovarianceType
 from multicause.models.noises import MeanNoise
 
-LARGEST_BACKGROUND = 1e100
-LARGEST_MEAN = 1e150  # of a component: its square is a number
-SMALLEST_VARIANCE = 1e-300  # its inverse is a number
+LARGEST_VARIANCE = LARGEST**2
+
+
+def numbers(value, name: str, largest: float = LARGEST) -> np.ndarray:
+    """Parameters as a new array of numbers, none of them missing or beyond what squares can be taken of."""
+    value = unmasked(value, f"'{name}'", way_out="A parameter cannot be missing: give a number for each.")
+    array = check_array(
+        value, dtype=np.float64, ensure_2d=False, allow_nd=True, ensure_min_samples=0, copy=True, input_name=name
+    )
+    if np.abs(array).max(initial=0.0) > largest:
+        raise ValueError(f"'{name}' must hold numbers of at most {largest:g}. Got {np.abs(array).max():.3g} instead.")
+    return array
 
 
 def check_components(components, shape: tuple[int, int], name: str) -> np.ndarray:
-    components = check_array(components, dtype=np.float64, input_name=name)
+    components = numbers(components, name)
     if components.shape != shape:
         raise ValueError(
             f"'{name}' must have shape (n_components, n_features) = {shape}. Got {components.shape} instead."
         )
-    _refuse_large(components, name)
     return components
 
 
-def _refuse_large(means: np.ndarray, name: str) -> None:
-    largest = np.abs(means).max()
-    if largest > LARGEST_MEAN:
-        raise ValueError(
-            f"'{name}' must hold numbers of magnitude up to {LARGEST_MEAN:g}. Got {largest:.3g}: rescale the data."
-        )
-
-
 def check_activation(activation, n_components: int, name: str) -> np.ndarray:
-    activation = np.asarray(activation, dtype=np.float64)
+    activation = numbers(activation, name)
     if activation.ndim > 1 or (activation.ndim == 1 and len(activation) != n_components):
         raise ValueError(
             f"'{name}' must be one number or one per component ({n_components}). Got shape {activation.shape} instead."
         )
     if not np.all((activation > 0.0) & (activation < 1.0)):
         raise ValueError(f"'{name}' must hold probabilities strictly between 0 and 1. Got {activation} instead.")
-    return np.full(n_components, activation) if activation.ndim == 0 else activation.copy()
+    return np.full(n_components, activation) if activation.ndim == 0 else activation
 
 
 def check_background(background, noise: MeanNoise, positive: bool, name: str) -> float:
     """The mean where no latent is active, in the range that the noise allows."""
     lowest = 0.0 if not positive else np.nextafter(0.0, 1.0)
-    if not (
-        isinstance(background, Real) and lowest <= float(background) <= min(noise.largest_mean, LARGEST_BACKGROUND)
-    ):
+    if not (isinstance(background, Real) and lowest <= float(background) <= min(noise.largest_mean, LARGEST)):
         kind = "positive" if positive else "at least 0"
         limit = "" if np.isinf(noise.largest_mean) else f" and below {noise.highest:g}"
         raise ValueError(f"'{name}' must be one number, {kind}{limit}. Got {background!r} instead.")
@@ -66,17 +65,17 @@ def refuse_negative(values: np.ndarray, name: str, estimator: str, way_out: str)
 
 
 def check_slab_mean(mean, n_components: int, name: str) -> np.ndarray:
-    mean = np.asarray(mean, dtype=np.float64)
-    if mean.shape not in ((), (n_components,)) or not np.isfinite(mean).all():
+    mean = numbers(mean, name)
+    if mean.shape not in ((), (n_components,)):
         raise ValueError(
             f"'{name}' must be one finite number or one per component ({n_components}). Got {mean} instead."
         )
-    return np.full(n_components, mean) if mean.ndim == 0 else mean.copy()
+    return np.full(n_components, mean) if mean.ndim == 0 else mean
 
 
 def check_covariance(covariance, size: int, kind: str, name: str):
     """A covariance in the shape of its kind: "isotropic" a number, "diagonal" (size,), "full" (size, size)."""
-    covariance = np.asarray(covariance, dtype=np.float64)
+    covariance = numbers(covariance, name, LARGEST_VARIANCE)
     wanted = {"isotropic": ((),), "diagonal": ((), (size,)), "full": ((), (size,), (size, size))}[kind]
     if covariance.shape not in wanted:
         raise ValueError(
@@ -84,13 +83,14 @@ def check_covariance(covariance, size: int, kind: str, name: str):
             f"Got {covariance.shape} instead."
         )
     variances = np.diag(covariance) if covariance.ndim == 2 else covariance
-    if not (np.isfinite(covariance).all() and (variances >= SMALLEST_VARIANCE).all()):
+    if not (variances > 0.0).all():
         raise ValueError(f"'{name}' must hold positive, finite variances. Got {covariance} instead.")
+    _refuse_tiny(variances, name)
     if kind == "isotropic":
         return float(covariance)
     if kind == "diagonal":
-        return np.full(size, covariance) if covariance.ndim == 0 else covariance.copy()
-    full = covariance.copy() if covariance.ndim == 2 else np.diag(np.full(size, covariance))
+        return np.full(size, covariance) if covariance.ndim == 0 else covariance
+    full = covariance if covariance.ndim == 2 else np.diag(np.full(size, covariance))
     if not is_positive_definite(full):
         raise ValueError(f"'{name}' must be symmetric and positive definite.")
     return full
@@ -107,8 +107,16 @@ def is_positive_definite(matrix: np.ndarray) -> bool:
     return True
 
 
+def _refuse_tiny(variances: np.ndarray, name: str) -> None:
+    """Variances, or their inverses, of which one over them cannot be taken."""
+    if 0.0 < variances.min() < 1.0 / LARGEST_VARIANCE:
+        raise ValueError(
+            f"'{name}' must hold variances of at least {1.0 / LARGEST_VARIANCE:g}. Got {variances.min():.3g} instead."
+        )
+
+
 def check_weights(weights, n_components: int, name: str) -> np.ndarray:
-    weights = check_array(weights, dtype=np.float64, ensure_2d=False, copy=True, input_name=name)
+    weights = numbers(weights, name)
     if weights.shape != (n_components,):
         raise ValueError(f"'{name}' must have one entry per component ({n_components}). Got {weights.shape} instead.")
     if not (weights > 0.0).all() or abs(weights.sum() - 1.0) > 1e-6:
@@ -117,24 +125,25 @@ def check_weights(weights, n_components: int, name: str) -> np.ndarray:
 
 
 def check_means(means, shape: tuple[int, int], name: str) -> np.ndarray:
-    means = check_array(means, dtype=np.float64, copy=True, input_name=name)
+    means = numbers(means, name)
     if means.shape != shape:
         raise ValueError(f"'{name}' must have shape (n_components, n_features) = {shape}. Got {means.shape} instead.")
-    _refuse_large(means, name)
     return means
 
 
 def check_covariances(covariances, shape: tuple[int, int], kind: CovarianceType, name: str) -> np.ndarray:
     """Covariances or their inverses, in the shape that their kind asks for, and positive definite."""
     n_components, n_features = shape
-    covariances = check_array(covariances, dtype=np.float64, ensure_2d=False, allow_nd=True, copy=True, input_name=name)
+    covariances = numbers(covariances, name, LARGEST_VARIANCE)
     wanted = {"full": (n_components, n_features, n_features), "diag": shape, "spherical": (n_components,)}[kind]
     if covariances.shape != wanted:
         raise ValueError(f"'{name}' must have shape {wanted} where covariance_type={kind!r}. Got {covariances.shape}.")
     if kind != "full":
-        if not (covariances >= SMALLEST_VARIANCE).all():
+        if not (covariances > 0.0).all():
             raise ValueError(f"'{name}' must be positive. Got {covariances.min():.6g}.")
+        _refuse_tiny(covariances, name)
         return covariances
+    _refuse_tiny(np.einsum("cdd->cd", covariances), name)
     for c, covariance in enumerate(covariances):
         if not is_positive_definite(covariance):
             raise ValueError(f"'{name}' must be symmetric and positive definite, which that of component {c} is not.")

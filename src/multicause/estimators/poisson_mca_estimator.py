@@ -17,7 +17,7 @@ from multicause.learning.em.restarts import score_of_well_explained
 from multicause.learning.em.schedules import Schedule
 from multicause.models.base import DataMoments
 from multicause.models.few_maximal_causes import FewMaximalCauses
-from multicause.models.subsets import count_subsets
+from multicause.models.subsets import count_subsets, too_many_subsets
 from multicause.models.superpositions import SMALLEST_MEAN
 from multicause.posteriors.enumerated import EnumeratedPosterior
 
@@ -83,6 +83,10 @@ class PoissonMCAEstimator(EMEstimator):
     def _start(self, em: EM, rng: np.random.Generator) -> Any:
         """First parameters."""
 
+    @property
+    def _given_start(self) -> str:
+        return "init" if self._initial_values else ""
+
     def _count_components(self, n_features: int) -> int:
         return n_features if self.n_components is None else int(self.n_components)
 
@@ -113,10 +117,10 @@ class PoissonMCAEstimator(EMEstimator):
         return self._own_cooling(moments)
 
     def _posterior(self, n_components: int) -> EnumeratedPosterior:
-        n_states = count_subsets(n_components, self._max_active)
-        if n_states > MOST_STATES:
+        n_states = too_many_subsets(n_components, self._max_active, MOST_STATES)
+        if n_states is not None:
             raise ValueError(
-                f"n_components={n_components} of {type(self).__name__} means {n_states:,} states of at most "
+                f"n_components={n_components} of {type(self).__name__} means {n_states} states of at most "
                 f"{self._max_active} latents; at most {MOST_STATES:,} can be tabulated. Lower n_components, or use "
                 "MCA, which preselects latents."
             )

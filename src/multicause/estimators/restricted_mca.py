@@ -135,20 +135,20 @@ class RestrictedMCA(PoissonMCAEstimator):
             The estimator.
         """
         first = not hasattr(self, "components_")
-        if first:
-            self._validate_params()
-        else:
-            self._check_fitted()
-        X = self._validate(X, reset=first)
-        if first:
-            self._begin(X)
-        elif not hasattr(self, "_generator"):
-            self._generator = self._stream(self.n_presentations_)
-        params = self._rule().present(
-            self._build(len(self.components_), X.shape[1], None), self._params(), X, self._generator
-        )
-        self.components_ = params.components.astype(self.components_.dtype)
-        self.n_presentations_ += len(X)
+        with self._kept_on_errors():
+            if first:
+                self._validate_params()
+            else:
+                self._check_fitted()
+            X = self._validate(X, reset=first)
+            if first:
+                self._begin(X)
+            elif not hasattr(self, "_generator"):
+                self._generator = self._stream(self.n_presentations_)
+            model = self._build(len(self.components_), X.shape[1], None)
+            params = self._rule().present(model, self._params(), X, self._generator)
+            self.components_ = params.components.astype(self.components_.dtype)
+            self.n_presentations_ += len(X)
         return self
 
     def _begin(self, X) -> None:

@@ -181,6 +181,11 @@ class TruncatedGaussianMixture(SelectingEstimator):
             )
         return X
 
+    @property
+    def _given_start(self) -> str:
+        names = ("weights_init", "means_init", "precisions_init")
+        return ", ".join(name for name in names if getattr(self, name) is not None)
+
     def _count_components(self, n_features: int) -> int:
         return int(self.n_components)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from multicause.models.subsets import count_subsets
+from multicause.models.subsets import too_many_subsets
 from multicause.posteriors import TruncatedPosterior
 from multicause.selection.base import Selection
 
@@ -48,10 +48,10 @@ class Truncation:
                 f"The 'max_active' parameter of {name} must be at most n_candidates={n_candidates}. "
                 f"Got {max_active} instead."
             )
-        n_states = count_subsets(n_candidates, max_active)
-        if n_states > MOST_STATES:
+        n_states = too_many_subsets(n_candidates, max_active, MOST_STATES)
+        if n_states is not None:
             raise ValueError(
-                f"n_candidates={n_candidates} and max_active={max_active} of {name} mean {n_states:,} states per data "
+                f"n_candidates={n_candidates} and max_active={max_active} of {name} mean {n_states} states per data "
                 f"point; at most {MOST_STATES:,} can be enumerated. Lower n_candidates or max_active."
             )
         return cls(int(n_candidates), int(max_active), singletons, greedy)  # True is an int, but not to a kernel

@@ -5,10 +5,10 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import validate_data
 
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, refuse_extreme, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, seed_of
+from multicause.estimators.data_checks import checked_weights
 from multicause.estimators.documentation import documented
 from multicause.estimators.learned_checks import check_product
 from multicause.execution import Chunk, InProcess, split
@@ -33,6 +33,7 @@ from multicause.models.product_of_experts import (
 )
 
 _ALGORITHMS = {"pursuit": Pursuit, "parallel": Together, "sequential": OneByOne}
+LARGEST_WHITE = 1e20  # of data that are said to have a variance of 1: fourth powers must not overflow
 _EXPERTS = {"student-t": StudentT(), "student-t-mixture": StudentTMixture()}
 
 
@@ -175,11 +176,17 @@ class UPoE(MulticauseEstimator):
         self : object
             The estimator.
         """
-        if not hasattr(self, "components_"):
-            self.fit(X, sample_weight=sample_weight)
-            X = self._validate(X, reset=False)
-            self.covariance_ = moments_of(X.astype(np.float64), self._weights_of(X, sample_weight)).covariance
-            return self
+        with self._kept_on_errors():
+            if hasattr(self, "components_"):
+                self._learn_batch(X, sample_weight)
+            else:
+                self.fit(X, sample_weight=sample_weight)
+                X = self._validate(X, reset=False)
+                self.covariance_ = moments_of(X.astype(np.float64), self._weights_of(X, sample_weight)).covariance
+        return self
+
+    def _learn_batch(self, X, sample_weight) -> None:
+        """A batch after the first."""
         X = self._validate_fitted(X)
         seen = self._running_moments()
         batch = learn_batch(
@@ -189,7 +196,6 @@ class UPoE(MulticauseEstimator):
         outcome = Outcome(batch.params, self.free_energy_, self.n_iter_ + 1, self.stop_)
         self._keep_product(outcome, batch.projection_indices, self.components_.dtype)
         self._latest, self.covariance_, self.n_samples_seen_ = batch.latest, batch.seen.covariance, batch.seen.weight
-        return self
 
     def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         self.__dict__.pop("_latest", None)
@@ -229,6 +235,12 @@ class UPoE(MulticauseEstimator):
             raise ValueError(
                 f"{name}(whiten=False) keeps all dimensions of the data. Leave out n_dimensions={self.n_dimensions}, "
                 "or set whiten=True."
+            )
+        largest = max(float(np.abs(chunk.rows()).max()) for chunk in chunks)
+        if largest > LARGEST_WHITE:
+            raise ValueError(
+                f"{name}(whiten=False) takes X to be white, with variances of 1, but it holds {largest:.3g}. "
+                "Set whiten=True."
             )
         whitening = as_it_is(n_features)
         return WhiteData.of(executor, chunks, whitening), whitening, whitening.forward
@@ -312,11 +324,9 @@ class UPoE(MulticauseEstimator):
         return seen.whitening(self.n_dimensions, type(self).__name__) if self.whiten else old
 
     def _weights_of(self, X, sample_weight) -> np.ndarray:
-        weights = self._check_weights(X, sample_weight)
+        weights = checked_weights(sample_weight, X)
         return np.ones(len(X)) if weights is None else weights
 
-    def _validate(self, X, reset: bool) -> np.ndarray:
-        fewest = 2 if reset else 1
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_min_samples=fewest)
-        refuse_extreme(X)
-        return X
+    @property
+    def _fewest_samples(self) -> int:
+        return 2

@@ -33,7 +33,7 @@ class Chunk:
 
     def rows(self) -> np.ndarray:
         """The chunk's rows as a contiguous float64 array."""
-        return np.ascontiguousarray(self.X[self.start : self.stop], dtype=np.float64)
+        return for_kernels(self.X[self.start : self.stop])
 
     def remember(self, value: Any) -> None:
         self.memory[type(value)] = value
@@ -52,7 +52,13 @@ class Chunk:
     def row_weights(self) -> np.ndarray:
         if self.weights is None:
             return np.ones(self.stop - self.start)
-        return self.weights[self.start : self.stop]
+        return for_kernels(self.weights[self.start : self.stop])
+
+
+def for_kernels(part: np.ndarray) -> np.ndarray:
+    """As kernels are compiled for it: contiguous, float64, and not read-only, which is another type to Numba."""
+    part = np.ascontiguousarray(part, dtype=np.float64)
+    return part if part.flags.writeable else part.copy()
 
 
 @contextmanager

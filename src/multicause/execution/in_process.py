@@ -27,10 +27,21 @@ class _SingleThreadedBlas:
     """BLAS at one thread while anyone is inside; fits in several threads share one limit, lifted by the last."""
 
     def __init__(self) -> None:
+        self._controller: ThreadpoolController | None = None
+        self._begin()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._begin_in_child)
+
+    def _begin(self) -> None:
         self._lock = Lock()
         self._inside = 0
-        self._controller: ThreadpoolController | None = None
         self._limit: Any = None
+
+    def _begin_in_child(self) -> None:
+        """Threads that were inside, or held the lock, are not there after a fork, and will never leave."""
+        if self._limit is not None:
+            self._limit.restore_original_limits()
+        self._begin()
 
     def __enter__(self) -> None:
         with self._lock:
@@ -44,6 +55,7 @@ class _SingleThreadedBlas:
             self._inside -= 1
             if self._inside == 0:
                 self._limit.restore_original_limits()
+                self._limit = None
 
 
 _single_threaded_blas = _SingleThreadedBlas()

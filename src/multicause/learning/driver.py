@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Consumer, Record
 from multicause.learning.stopping import Stop, StoppingRule
 
@@ -90,7 +91,4 @@ def run(
 
 def _check_finite(record: Record) -> None:
     if not np.isfinite(record.free_energy):
-        raise FloatingPointError(
-            f"The free energy became {record.free_energy} in iteration {record.number}: the data's values are too "
-            "large or too small for the model. Rescale the data, for instance with StandardScaler."
-        )
+        raise NotFinite(f"The free energy became {record.free_energy} in iteration {record.number}.")

@@ -19,6 +19,7 @@ from multicause.models.base import DataMoments
 from multicause.models.priors import floored_covariance, root
 
 Shape = Literal["isotropic", "diagonal", "full"]
+LARGEST_RATE = 1e15  # whose counts a float tells apart
 LOG_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -144,7 +145,10 @@ class PoissonNoise(MeanNoise):
         return (xlogy(y, mean) - mean - gammaln(y + 1.0)).sum(axis=-1)
 
     def sample(self, params: Any, mean: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return rng.poisson(mean).astype(float)
+        counts = rng.poisson(np.minimum(mean, LARGEST_RATE)).astype(float)
+        beyond = mean > LARGEST_RATE  # where a Gaussian is the same to all digits
+        counts[beyond] = rng.normal(mean[beyond], np.sqrt(mean[beyond]))
+        return counts
 
     def natural(self, params: Any, mean: np.ndarray) -> np.ndarray:
         return np.log(mean)

@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import combinations
-from math import comb
+from math import comb, lgamma, log
 from typing import NamedTuple
 
 import numpy as np
+
+_MOST_DIGITS = 10**15  # a number of states that is written out
 
 
 class SubsetTree(NamedTuple):
@@ -26,6 +28,27 @@ def count_subsets(n_candidates: int, max_active: int, n_variants: int = 1) -> in
         if total > 2**64:
             break
     return total
+
+
+def too_many_subsets(n_candidates: int, max_active: int, most: int, places: int = 1) -> str | None:
+    """Their number in words where it is larger than `most`, else None; a member may be at one of `places`.
+
+    Numbers of thousands of digits are not counted out: that would take as long as anyone waits.
+    """
+    total = term = 1
+    for size in range(1, max_active + 1):
+        term = term * (n_candidates - size + 1) * places // size
+        total += term
+        if total > _MOST_DIGITS:
+            return f"more than 10^{_digits(n_candidates, max_active, places)}"
+    return f"{total:,}" if total > most else None
+
+
+def _digits(n_candidates: int, max_active: int, places: int) -> int:
+    """Of the number of subsets of the most frequent size: the decimal logarithm, rounded down."""
+    size = min(max_active, (n_candidates + 1) * places // (places + 1))
+    log_ways = lgamma(n_candidates + 1) - lgamma(size + 1) - lgamma(n_candidates - size + 1)
+    return int((log_ways + size * log(places)) / log(10.0))
 
 
 def subsets(n_candidates: int, max_active: int) -> Iterator[tuple[int, ...]]:

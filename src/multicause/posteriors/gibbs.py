@@ -115,7 +115,6 @@ class PreparedGibbs(PreparedPosterior):
         self, Y: np.ndarray, candidates: np.ndarray, weights: np.ndarray | None = None, wants_evidence: bool = True
     ) -> Any:
         n, (H, D), zeros = len(Y), self.params.components.shape, np.zeros
-        Y = Y if Y.flags.writeable else Y.copy()  # of a memory-mapped array: another type, for which to compile anew
         answers = self.kernel.Answers(
             zeros(n), zeros((n, H)), zeros((n, H)), zeros((n, D)), zeros(n), zeros(H), zeros((H, D)), zeros((H, D))
         )

@@ -16,6 +16,7 @@ from multicause.models.base import DataMoments
 KERNELS = ("composition", "linear", "rbf")
 _LEAST_NOISE = 1e-3  # of a kernel that brings none: targets lie between 0 and 1
 _JITTER = 1e-10  # of the largest variance, so that a matrix of pivots has its Cholesky factor
+_LEAST_SPREAD = 1e-250  # of data that do not vary: what is divided by it must not overflow
 
 
 class MarginalLikelihood(NamedTuple):
@@ -30,7 +31,7 @@ def named_kernel(name: str, moments: DataMoments) -> Kernel:
 
     Targets lie between 0 and 1, and so do the parts' first variances.
     """
-    spread = max(float(moments.variance.sum()), np.finfo(float).tiny)
+    spread = max(float(moments.variance.sum()), _LEAST_SPREAD)
     square = spread + float(np.square(moments.mean).sum())
     length = np.sqrt(2.0 * spread)  # the root mean square distance of two data points
     smooth = ConstantKernel(0.1) * RBF(length, (1e-2 * length, 1e2 * length))

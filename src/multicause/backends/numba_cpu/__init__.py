@@ -2,6 +2,7 @@
 
 import atexit
 import importlib
+import os
 import sys
 from functools import cache
 from hashlib import sha256
@@ -31,6 +32,16 @@ def cache_folder() -> Path:
 
     base = Path(config.CACHE_DIR) if config.CACHE_DIR else user_cache_folder() / "numba"
     return base / f"multicause-{source_hash()}"
+
+
+def _begin_in_child() -> None:
+    """A thread that was loading a kernel is not there after a fork, and will never be done."""
+    global _loading
+    _loading = Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_begin_in_child)
 
 
 def load(name: str) -> ModuleType:

@@ -35,7 +35,7 @@ class Sums(NamedTuple):
     yy: np.ndarray  # (1,) sum_n w_n <y^2> of the missing entries, without their noise
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gather(linear_terms, overlaps, candidates, first, linear, pairs):
     """Copy the candidates' part of eight rows into lanes; rows past the end repeat the last one."""
     n_rows, n_candidates = candidates.shape
@@ -53,7 +53,7 @@ def _gather(linear_terms, overlaps, candidates, first, linear, pairs):
                     pairs[i, j, lane] = observed_overlap(components[h], components[k], overlaps.observed[n])
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc"})
 def _gather_singletons(linear_terms, candidates, first, rows, largest):
     """Copy eight rows with their candidates switched off; largest <- each row's largest entry, at least 0."""
     n_rows, n_latents = linear_terms.shape
@@ -70,7 +70,7 @@ def _gather_singletons(linear_terms, candidates, first, rows, largest):
         largest[lane] = top
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _enumerate(tree, pairs, remaining, states, largest):
     """Log joints of all subsets, depth first; remaining[d] holds what each later candidate adds at depth d."""
     n_candidates = pairs.shape[0]
@@ -90,7 +90,7 @@ def _enumerate(tree, pairs, remaining, states, largest):
                     remaining[depth, i, lane] = remaining[depth - 1, i, lane] - pairs[j, i, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _collect(tree, weights, moments):
     """Backwards: each node's weight is its subtree's; pairs (i <= j) of members gain it where j was added."""
     moments[:] = 0.0
@@ -106,7 +106,7 @@ def _collect(tree, weights, moments):
                 moments[i, j, lane] += weights[row, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _scatter(candidates, n, lane, moments, factor, second):
     """Add the candidates' pairs of one data point to both halves of `second`."""
     for i in range(candidates.shape[1]):
@@ -117,7 +117,7 @@ def _scatter(candidates, n, lane, moments, factor, second):
             second[k, h] += factor * moments[i, j, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fill_in(overlaps, candidates, n, lane, work, factor, sums):
     """What a row's missing entries add to <s y^T> and <y^2>: they are expected to be sum_h s_h W_h."""
     moments, row_weights = work
@@ -139,7 +139,7 @@ def _fill_in(overlaps, candidates, n, lane, work, factor, sums):
         sums.yy[0] += factor * square
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def expectations(linear_terms, overlaps, candidates, tree, singletons, weights, sums, means):
     """means <- <s> of linear terms a (N, H), maybe the same array; adds all rows to `sums`, each with its weight.
 
@@ -180,7 +180,7 @@ def expectations(linear_terms, overlaps, candidates, tree, singletons, weights, 
     return log_normaliser, mean_energy
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_normalisers(linear_terms, overlaps, candidates, tree, singletons):
     """log Z_n and <x>_n alone."""
     n_rows, n_latents = linear_terms.shape

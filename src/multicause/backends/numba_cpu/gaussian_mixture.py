@@ -13,7 +13,7 @@ from multicause.backends.numba_cpu.simd import LANES, fill, load, store
 UNROLLED = 4  # rows of L that the triangular product takes at once
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _group(candidates, n_clusters):
     """The pairs (row, candidate), counted as if `candidates` were flat, in the order of their clusters; and each
     cluster's first place in that order."""
@@ -34,7 +34,7 @@ def _group(candidates, n_clusters):
     return order, starts
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def full_distances(Y, candidates, means, factors):
     """|L (y - mu_c)|^2 of each row's candidates, (N, C'). `factors` (C, a multiple of four, D) hold L above zeros."""
     n_candidates, n_features = candidates.shape[1], Y.shape[1]
@@ -65,7 +65,7 @@ def full_distances(Y, candidates, means, factors):
     return distances
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def diagonal_distances(Y, candidates, means, precisions):
     """sum_d (y_d - mu_cd)^2 precision_cd of each row's candidates, (N, C')."""
     distances = np.empty(candidates.shape)
@@ -80,7 +80,7 @@ def diagonal_distances(Y, candidates, means, precisions):
     return distances
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def full_sums(Y, candidates, r, means, rd, rdd):
     """Add r d and r d d^T of each pair with d = y - mu_c to (C, D) and, up to the diagonal, to (C, D, D)."""
     n_candidates, n_features = candidates.shape[1], Y.shape[1]
@@ -102,7 +102,7 @@ def full_sums(Y, candidates, r, means, rd, rdd):
                     row[j] += factor * d[j]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def diagonal_sums(Y, candidates, r, means, rd, rdd):
     """Add r d and r d^2 of each pair with d = y - mu_c to (C, D) and (C, D)."""
     for n in range(candidates.shape[0]):

@@ -7,6 +7,7 @@ from numba import njit
 
 from multicause.backends.numba_cpu.counter_random import mix
 from multicause.backends.numba_cpu.selection import _offer
+from multicause.backends.numba_cpu.without_compiler import silently
 
 
 class Targets(NamedTuple):
@@ -17,7 +18,7 @@ class Targets(NamedTuple):
     values: np.ndarray  # (M,)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def sparse_targets(means, negligible):
     """The entries of `means` above `negligible`."""
     n_rows, n_latents = means.shape
@@ -35,7 +36,7 @@ def sparse_targets(means, negligible):
     return Targets(starts, latents, values)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def project(targets, features, weights, n_latents):
     """sum_n w_n <s>_n phi_n^T, (H, Q)."""
     total = np.zeros((n_latents, features.shape[1]))
@@ -47,7 +48,7 @@ def project(targets, features, weights, n_latents):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def leave_out(scores, targets, leverage):
     """Subtract from each row's predictions what the row itself contributed to them."""
     for n in range(len(scores)):
@@ -55,7 +56,7 @@ def leave_out(scores, targets, leverage):
             scores[n, targets.latents[i]] -= leverage[n] * targets.values[i]
 
 
-@njit(cache=True, nogil=True)
+@silently(njit(cache=True, nogil=True, error_model="numpy"))
 def pick(scores, n_candidates, n_random, key, first_row):
     """The columns of each row's largest scores, `n_random` of them replaced by others drawn at random, in rising order.
 

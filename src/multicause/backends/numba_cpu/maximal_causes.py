@@ -62,7 +62,7 @@ class Work(NamedTuple):
     mean: np.ndarray  # (D,)
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _grow(tables, latent, y, depth, work):
     """The maxima of a path that gains a latent; returns log p(y | maximum) up to a constant of y."""
     below_natural, below_partition = work.natural[depth - 1], work.partition[depth - 1]
@@ -78,7 +78,7 @@ def _grow(tables, latent, y, depth, work):
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _take_root(tables, total, logs, mean):
     """mean <- the smooth maximum of latents whose u sum to `total`."""
     logs[:] = total
@@ -90,7 +90,7 @@ def _take_root(tables, total, logs, mean):
         mean[d] *= tables.largest[d]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _grow_smoothly(tables, latent, y, depth, mean, work):
     """The same for the smooth maximum of Gaussian noise, which goes to `mean`."""
     below, here = work.natural[depth - 1], work.natural[depth]
@@ -103,7 +103,7 @@ def _grow_smoothly(tables, latent, y, depth, mean, work):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _enumerate(tables, tree, y, chosen, singles, empty, states, work):
     """Log joints of all states of the candidates, depth first."""
     states[0] = empty
@@ -126,7 +126,7 @@ def _enumerate(tables, tree, y, chosen, singles, empty, states, work):
         states[row] = log_noise
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _share_hard(components, members, weight, y, sums):
     """Add weight * A_hd(s), weight * A_hd(s) y_d and the squares of a state of two or more latents; ties share."""
     squares = sums.squares.size > 0
@@ -145,7 +145,7 @@ def _share_hard(components, members, weight, y, sums):
             sums.squares[d] += weight * (y[d] - top) * (y[d] - top)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_up(u, members, total):
     total[:] = 0.0
     for k in range(members.size):
@@ -153,7 +153,7 @@ def _add_up(u, members, total):
             total[d] += u[members[k], d]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _share(tables, members, weight, y, mean, sums, work):
     """Add weight * A_hd(s) and weight * A_hd(s) y_d for the state `members` of two or more latents.
 
@@ -174,7 +174,7 @@ def _share(tables, members, weight, y, mean, sums, work):
             sums.ay[h, d] += share * y[d]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _maximum(tables, members, mean):
     """mean <- the maximum of some latents and the background."""
     mean[:] = tables.background
@@ -183,7 +183,7 @@ def _maximum(tables, members, mean):
             mean[d] = max(mean[d], tables.components[members[k], d])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _smooth_mean(tables, row, members, keeps, work):
     """A state's smooth maximum, kept from the enumeration or computed again."""
     mean = work.means[row % len(work.means)]
@@ -195,7 +195,7 @@ def _smooth_mean(tables, row, members, keeps, work):
     return mean
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_state(tables, row, members, weight, y, keeps, sums, work):
     """What a state of none, two or more latents adds to the sums."""
     if tables.root == 0.0 and members.size > 1:
@@ -214,7 +214,7 @@ def _add_state(tables, row, members, weight, y, keeps, sums, work):
         _share(tables, members, weight, y, mean, sums, work)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def expectations(tables, tree, data, candidates, singletons, sample_weights, sums):
     """Expectations over the states of each row; `data` are Y, and the log joints of single latents and of none.
 

@@ -3,7 +3,7 @@
 from numba import njit
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def observed_overlap(first, second, observed):
     """sum_d first_d second_d over the observed entries; `observed` is 1 or 0."""
     total = 0.0

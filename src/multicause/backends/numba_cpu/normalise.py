@@ -10,7 +10,7 @@ OFF = -1e300  # the log joint of a state that is not there
 FLOOR = -80.0  # below the exponent that is flushed to 0: keeps 0 * log 0 finite
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def weigh_states(states, largest, weights, total, energy):
     """weights <- exp(states - largest); total, energy <- per lane the sums of weight and weight * (x - largest)."""
     total[:] = 0.0
@@ -25,7 +25,7 @@ def weigh_states(states, largest, weights, total, energy):
             energy[lane] += weights[row, lane] * states[row, lane]
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract"})
 def weigh_singletons(rows, largest, weights, total, energy):
     """The same for the singletons, one row per lane; total and energy gain their sums."""
     for lane in range(LANES):
@@ -44,7 +44,7 @@ def weigh_singletons(rows, largest, weights, total, energy):
         energy[lane] += row_energy
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def weigh_row(beta, states, chosen, row, singletons, weights):
     """q of one data point's states, from their log joints.
 

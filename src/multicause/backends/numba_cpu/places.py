@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _sum_of_channels(function, lower, fraction):
     """g(y_d) of one pixel, all its channels together; function is (F, K)."""
     total = 0.0
@@ -14,7 +14,7 @@ def _sum_of_channels(function, lower, fraction):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def rank_objects(functions, lower, fraction, images, placements, scene, n_ranked, n_kept):
     """Which components explain each image, and where.
 
@@ -59,7 +59,7 @@ def rank_objects(functions, lower, fraction, images, placements, scene, n_ranked
     return ranks, kept
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _drop(ranks, n_ranked, image, scene, starts):
     """Set the ranks of all but n_ranked components to 0, one by one that whose absence costs least.
 
@@ -90,7 +90,7 @@ def _drop(ranks, n_ranked, image, scene, starts):
         ranks[found[least]], costs[least] = 0.0, np.inf
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _features(lower, fraction, start, offsets, n_knots, index, weight):
     """The features of a window that are not zero: index[i] and weight[i], two for each of its values."""
     F, i = lower.shape[1], 0
@@ -103,7 +103,7 @@ def _features(lower, fraction, start, offsets, n_knots, index, weight):
             i += 2
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def project(targets, lower, fraction, starts, offsets, weights, total):
     """Add the features of each window, times what is there, to total[h]; `total` is (H, pixels, F, K)."""
     n_features = 2 * offsets.size * lower.shape[2]
@@ -118,7 +118,7 @@ def project(targets, lower, fraction, starts, offsets, weights, total):
                 flat[h, index[i]] += share * weight[i]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def leave_out(scores, targets, lower, fraction, starts, offsets, smoother, n_knots):
     """Replace the score of each window by what the others predict, (f - e <s>) / (1 - e), where something is."""
     n_features = 2 * offsets.size * lower.shape[2]

@@ -38,7 +38,7 @@ class Work(NamedTuple):
     shares: np.ndarray  # (H', D) sum_s q(s) s_h y_d / rate_d(s) over states of two and more
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gather(tables, y, chosen, work):
     """Collect the dimensions that have counts, and the candidates' rates there; returns how many they are."""
     n = 0
@@ -56,7 +56,7 @@ def _gather(tables, y, chosen, work):
     return n
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _log_likelihood(counts, rates, logs):
     """sum_d y_d log(rate_d)."""
     for k in range(counts.size):
@@ -68,7 +68,7 @@ def _log_likelihood(counts, rates, logs):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _enumerate(tables, tree, chosen, singles, empty, n, states, work):
     """Log joints of all states of the candidates, depth first."""
     states[0] = empty
@@ -87,7 +87,7 @@ def _enumerate(tables, tree, chosen, singles, empty, n, states, work):
         states[row] = total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _share_out(tables, members, weight, n, work):
     """Add the counts per rate of a state of two and more latents to its members' shares; returns their sum."""
     rate = work.logs
@@ -108,7 +108,7 @@ def _share_out(tables, members, weight, n, work):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def expectations(tables, tree, data, candidates, singletons, sample_weights, shared):
     """Expectations over the states of each row; `data` are Y, and the log joints of single latents and of none.
 

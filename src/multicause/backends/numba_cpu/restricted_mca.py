@@ -10,7 +10,7 @@ import numpy as np
 from numba import njit
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _log_likelihood(y, first, second, log_first, log_second):
     """I_ab = sum_d y_d log max(W_ad, W_bd) - max(W_ad, W_bd); with a = b, of one latent alone."""
     total = 0.0
@@ -19,7 +19,7 @@ def _log_likelihood(y, first, second, log_first, log_second):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def responses(y, components, beta, odds):
     """g_i of every latent (MCA eq. 25)."""
     n_latents = len(components)
@@ -44,7 +44,7 @@ def responses(y, components, beta, odds):
     return single / total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def present(Y, noise, components, field_sum, floor, rate_beta_odds):
     """Learn from the rows of Y one by one, in place; noise is (N, H, D). All-zero patterns do not contribute."""
     rate, beta, odds = rate_beta_odds

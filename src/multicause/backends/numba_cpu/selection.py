@@ -5,6 +5,7 @@ from numba import njit
 
 from multicause.backends.numba_cpu.missing import observed_overlap
 from multicause.backends.numba_cpu.vector_math import take_logs
+from multicause.backends.numba_cpu.without_compiler import silently
 
 
 @njit(inline="always")
@@ -35,7 +36,7 @@ def _write_rising(which, target):
         target[j] = h
 
 
-@njit(cache=True, nogil=True)
+@silently(njit(cache=True, nogil=True, error_model="numpy"))
 def top_candidates(scores, shift, scale, n_candidates):
     """The columns of the largest (scores[n] - shift) * scale, in rising order; among equals the first wins.
 
@@ -53,7 +54,7 @@ def top_candidates(scores, shift, scale, n_candidates):
     return chosen
 
 
-@njit(cache=True, nogil=True)
+@silently(njit(cache=True, nogil=True, error_model="numpy"))
 def top_singletons(linear, shift, inverse, constant, n_candidates):
     """The same for the scores constant + (linear + shift)^2 inverse / 2; the last two are (1, H) or (N, H)."""
     n_rows, n_columns = linear.shape
@@ -99,7 +100,7 @@ def select_greedily(problem, n_candidates):
     return chosen
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy")
+@silently(njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"}, error_model="numpy"))
 def _most_gained(c, diagonal, free, score):
     """The first latent of the largest score, rounded to float32: rounding errors must not choose between twins."""
     score[:] = diagonal
@@ -113,7 +114,7 @@ def _most_gained(c, diagonal, free, score):
     return best
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _overlaps(problem, n, g, column):
     """column <- K_hg for all latents h but g itself, on the entries observed in a row."""
     if problem.partial.size > 0 and problem.partial[n]:
@@ -140,7 +141,7 @@ def _eliminate(g, factor, c, diagonal):
         diagonal[h] = max(diagonal[h] - column[h] * column[h], 1.0)  # 1 is the least it can be
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def upper_bound_scores(Y, alone, natural, partition, saturated, log_activation):
     """log pi_h + sum_{d: W_hd > y_d} [y eta(W) - A(W) - saturated]: the bound of ET eq. 28 for an exponential family.
 
@@ -157,7 +158,7 @@ def upper_bound_scores(Y, alone, natural, partition, saturated, log_activation):
     return scores
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def squared_excess_scores(Y, alone, log_activation):
     """log pi_h - sum_d max(W_hd - y_d, 0)^2 / 2: the same for Gaussian noise of variance one."""
     scores = np.empty((Y.shape[0], alone.shape[0]))

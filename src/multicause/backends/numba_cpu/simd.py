@@ -7,9 +7,12 @@ whose rows are counted as if it were flat.
 
 import operator
 
+import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
+from numba.extending import lower_builtin, models, register_model, type_callable
+
+from multicause.backends.numba_cpu.without_compiler import intrinsic
 
 LANES = 8
 _VECTOR = ir.VectorType(ir.DoubleType(), LANES)
@@ -38,7 +41,12 @@ def _pointer(context, builder, array_type, array, row):
     return builder.bitcast(first, _VECTOR.as_pointer())
 
 
-@intrinsic
+def _rows(array):
+    """As without the compiler: all rows of an array (..., LANES)."""
+    return array.reshape(-1, LANES)
+
+
+@intrinsic(lambda array, row: _rows(array)[row].copy())
 def load(typingctx, array, row):
     """The eight numbers of a row of a contiguous float64 array."""
 
@@ -48,7 +56,7 @@ def load(typingctx, array, row):
     return lanes(array, types.intp), codegen
 
 
-@intrinsic
+@intrinsic(lambda array, row, value: np.copyto(_rows(array)[row], value))
 def store(typingctx, array, row, value):
     """Write eight numbers to a row of a contiguous float64 array."""
 
@@ -66,7 +74,7 @@ def _fill(builder, value):
     return builder.shuffle_vector(first, empty, ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES))
 
 
-@intrinsic
+@intrinsic(lambda value: np.full(LANES, value))
 def fill(typingctx, value):
     """The same number in all lanes."""
 

@@ -74,7 +74,7 @@ class Path(NamedTuple):
     energy: np.ndarray  # (8,)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _make_path(n_components, n_candidates, tree, per_latent):
     n_states, max_active = tree.members.shape
     n_variables = per_latent * n_candidates
@@ -107,7 +107,7 @@ def _make_path(n_components, n_candidates, tree, per_latent):
     )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gather_matrix(problem, chosen, n, matrix, lane, per_latent):
     """K of one row's candidates; G sums over the observed entries where some are missing."""
     z = per_latent - 1  # a latent's variables are (z) or (t, z)
@@ -130,7 +130,7 @@ def _gather_matrix(problem, chosen, n, matrix, lane, per_latent):
             matrix[2 * i, 2 * i + 1, lane] = 1.0
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gather(problem, candidates, first, path):
     """Copy the candidates' part of eight rows into lanes; rows past the end repeat the last one."""
     n_rows, n_candidates = candidates.shape
@@ -146,7 +146,7 @@ def _gather(problem, candidates, first, path):
         _gather_matrix(problem, candidates[n], n, path.matrix[0], lane, per_latent)
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "reassoc", "contract"})
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract"})
 def _gather_singletons(problem, candidates, first, path):
     """Log joints of eight rows' singletons, candidates switched off; largest <- each row's largest, at least 0."""
     n_rows, n_latents = problem.linear.shape
@@ -166,7 +166,7 @@ def _gather_singletons(problem, candidates, first, path):
         path.largest[lane] = top
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _eliminate(path, level, v, last, at):
     """K and c of the variables v+1..last at the next level; returns pivot, its inverse and c_v / pivot."""
     size = path.matrix.shape[1]
@@ -186,7 +186,7 @@ def _eliminate(path, level, v, last, at):
     return pivot, inverse, mean
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _enumerate(tree, path):
     """Everything about each state but the logarithm of its pivots, depth first."""
     n_variables = path.matrix.shape[1]
@@ -212,7 +212,7 @@ def _enumerate(tree, path):
         store(path.pivots, row, pivots)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _finish_log_joints(tree, path, beta):
     """states <- beta times the log joints; largest <- the largest of each lane."""
     take_logs(path.pivots.reshape(-1))
@@ -226,7 +226,7 @@ def _finish_log_joints(tree, path, beta):
             path.largest[lane] = max(path.largest[lane], x)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _weigh(problem, candidates, first, tree, singletons, path):
     """Unnormalised weights of all states of eight rows, their total and their energy."""
     _gather(problem, candidates, first, path)
@@ -240,7 +240,7 @@ def _weigh(problem, candidates, first, tree, singletons, path):
         weigh_singletons(path.rows, path.largest, path.row_weights, path.total, path.energy)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _restore(path, first, second, depth, v, last, at, state):
     """Moments of the eliminated variable v, given those of the variables v+1..last in a subtree of given weight.
 
@@ -268,7 +268,7 @@ def _restore(path, first, second, depth, v, last, at, state):
     store(second, (base + v) * size + v, xx)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _collect(tree, path, first, second, active):
     """Backwards over all states: a state's moments are its subtree's, which its parent gains."""
     first[0] = 0.0  # deeper levels are left empty after they are read
@@ -301,7 +301,7 @@ def _collect(tree, path, first, second, active):
                 store(second, source, nothing)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_singletons(problem, n, lane, path, factor, moments):
     """What the singletons outside the candidates add; `factor` is the row's weight over its total."""
     inverse = problem.inverse[n if len(problem.inverse) > 1 else 0]
@@ -318,7 +318,7 @@ def _add_singletons(problem, n, lane, path, factor, moments):
             moments.tt[h, h] += factor * path.row_weights[lane, h] * (inverse[h] - 1.0 + t * t)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add_candidates(chosen, n, lane, work, scale, factor, moments):
     """What the states of the candidates add."""
     first, second, active = work
@@ -337,7 +337,7 @@ def _add_candidates(chosen, n, lane, work, scale, factor, moments):
                 moments.tt[h, chosen[j]] += factor * second[0, 2 * i, 2 * j, lane]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fill_in(problem, chosen, n, lane, path, second, factor, moments):
     """What a row's missing entries add to <x y^T> and <y^2>: they are expected to be sum_h x_h W_h."""
     n_candidates = len(chosen)
@@ -364,7 +364,7 @@ def _fill_in(problem, chosen, n, lane, path, second, factor, moments):
         moments.yy[d] += factor * square
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def expectations(problem, candidates, tree, singletons, weights, moments):
     """Fill in the moments of all rows, each with its weight; returns log Z_n and <x>_n."""
     n_rows, n_latents = problem.linear.shape
@@ -391,7 +391,7 @@ def expectations(problem, candidates, tree, singletons, weights, moments):
     return log_normaliser, mean_energy
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_normalisers(problem, candidates, tree, singletons):
     """log Z_n and <x>_n alone."""
     n_rows, n_latents = problem.linear.shape
@@ -405,7 +405,7 @@ def log_normalisers(problem, candidates, tree, singletons):
     return log_normaliser, mean_energy
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def symmetric(upper, unit):
     """unit_h unit_k times the symmetric matrix that `upper` holds the upper triangle of, in its place."""
     for h in range(len(unit)):

@@ -116,7 +116,7 @@ def condition(y, others, component, slab_mean, log_odds, power, with_moments, pi
     off = math.exp(-top)
     total, filled = off, 0
     for j in range(n_pieces):
-        if pieces.mass[j] > top + LOWEST_PIECE:
+        if pieces.mass[j] >= top + LOWEST_PIECE:  # equal where top is so large that nothing is near it
             lower, upper, centre, root = pieces.lower[j], pieces.upper[j], pieces.centre[j], pieces.root[j]
             a, b = root * (lower - centre), root * (upper - centre)
             if with_moments:

@@ -51,7 +51,7 @@ class Answers(NamedTuple):
     rebuilt: np.ndarray  # (N, D, F)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _densities(scene, image, components, placements, table, empty, top):
     """table[i, r, a] <- alpha exp(-|y - w|^2 / 2 sigma^2 - e), empty[d] <- the same of the background.
 
@@ -89,7 +89,7 @@ def _densities(scene, image, components, placements, table, empty, top):
     return raised
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _add(scene, table, masks, start, num, den, kept_num, kept_den, logs):
     """Put an object in; returns by how much the log likelihood grows. What was there before is kept."""
     n = scene.offsets.size
@@ -107,7 +107,7 @@ def _add(scene, table, masks, start, num, den, kept_num, kept_den, logs):
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _take_out(scene, start, num, den, kept_num, kept_den):
     for a in range(scene.offsets.size):
         d = start + scene.offsets[a]
@@ -115,7 +115,7 @@ def _take_out(scene, start, num, den, kept_num, kept_den):
         den[d] = kept_den[a]
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _enumerate(scene, components, placements, table, empty, max_active, states, log_joint, work):
     """All states in depth-first order, and their log joints relative to the empty state's; returns their number.
 
@@ -163,7 +163,7 @@ def _enumerate(scene, components, placements, table, empty, max_active, states, 
             entering = False
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _contribute(scene, image, components, placements, table, empty, state, weight, sums, work):
     """Add one state of one data point to the sums, but for the background, whose share each object diminishes."""
     num, den = work[0], work[1]
@@ -196,7 +196,7 @@ def _contribute(scene, image, components, placements, table, empty, state, weigh
                 )
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _rebuild(scene, components, placements, table, empty, state, weight, rebuilt, work):
     """Add what a state's objects show to `rebuilt`, where the background was assumed before."""
     num, F = work[0], rebuilt.shape[1]
@@ -216,7 +216,7 @@ def _rebuild(scene, components, placements, table, empty, state, weight, rebuilt
                     rebuilt[d, f] += share * (scene.components[h, a, f] - scene.background[f])
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def enumerate_states(scene, images, components, placements, max_active, n_states, weights, sums, answers):
     """Enumerate all states of each row; fill `answers`, and add to `sums` where it is not empty."""
     n_rows, n_pixels = images.shape[:2]

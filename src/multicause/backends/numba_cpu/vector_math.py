@@ -1,13 +1,15 @@
 """An exponential and a logarithm that the compiler can vectorise: current Numba wheels carry no vector library."""
 
+import numpy as np
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+
+from multicause.backends.numba_cpu.without_compiler import intrinsic
 
 LOWEST = -69.0  # weights below exp(-69) = 1e-30 of the largest become exactly 0: denormal numbers are slow
 
 
-@intrinsic
+@intrinsic(lambda x: np.float64(x).view(np.int64))
 def _as_bits(typingctx, x):
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(64))
@@ -15,7 +17,7 @@ def _as_bits(typingctx, x):
     return types.int64(types.float64), codegen
 
 
-@intrinsic
+@intrinsic(lambda bits: np.int64(bits).view(np.float64))
 def _as_float(typingctx, bits):
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.DoubleType())

@@ -10,6 +10,7 @@ import numpy as np
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.learning.em.schedules import Change, Schedule, Step
+from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
 from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, combine
@@ -91,6 +92,8 @@ class EM:
                 learned = selector.learn(step.number)
             last = LastStep(params, step, e_step.free_energy)
             params = self._m_step(params, e_step.statistics, step, rng)
+            if np.isfinite(e_step.free_energy):
+                check_m_step(self.model, params, step.number)
             number, step = step.number + 1, schedule.advance(partial(component_change, last.params, params))
             n_contributing = float(getattr(e_step.statistics, "weight", self.moments.weight))
             yield Record(
@@ -144,7 +147,12 @@ class EM:
         return EStepResult(float(free_energies @ self._weights()), contributing.statistics)
 
     def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:
-        params = self.model.m_step(params, statistics)
+        try:
+            params = self.model.m_step(params, statistics)
+        except np.linalg.LinAlgError as error:
+            raise NotFinite(
+                f"The M-step of {type(self.model).__name__} failed in iteration {step.number}: {error}."
+            ) from error
         if isinstance(self.model, RedrawsUnused):
             params = self.model.redraw_unused(params, statistics, self.moments, rng)
         if step.parameter_noise > 0.0 and isinstance(self.model, Perturbable):
@@ -189,6 +197,23 @@ class EM:
 
     def _weights(self) -> np.ndarray:
         return np.concatenate([chunk.row_weights() for chunk in self.chunks])
+
+
+def check_m_step(model: Any, params: Any, iteration: int) -> None:
+    """Kernels must not see parameters that are no numbers, and who wrote the M-step wants to know."""
+    broken = [name for name, value in zip(params._fields, params, strict=True) if not _is_finite(value)]
+    if broken:
+        name = type(model).__name__
+        own = not type(model).__module__.startswith("multicause.")
+        why = f"The data's free energy was finite: look at m_step of {name}, by multicause.testing.check_model."
+        what = f"The M-step of {name} gave NaN or infinity for {', '.join(broken)} in iteration {iteration}."
+        raise NotFinite(what, why) if own else NotFinite(what)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether all of it is; what holds no floating-point numbers is."""
+    value = np.asarray(value)
+    return value.dtype.kind != "f" or bool(np.isfinite(value).all())
 
 
 def component_change(before: Any, after: Any) -> float:

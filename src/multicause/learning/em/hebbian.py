@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multicause.backends import numba_cpu
-from multicause.execution.chunks import Chunk
+from multicause.execution.chunks import Chunk, for_kernels
 from multicause.execution.in_process import InProcess
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.learning.records import Record, Stopwatch
@@ -52,7 +52,7 @@ class HebbianRule:
         components = np.ascontiguousarray(params.components, dtype=np.float64).copy()
         size = max(_NOISE_BYTES // (8 * components.size), 1)
         for start in range(0, len(Y), size):
-            block = np.ascontiguousarray(Y[start : start + size], dtype=np.float64)
+            block = for_kernels(Y[start : start + size])
             noise = self.weight_noise * rng.standard_normal((len(block), *components.shape))
             kernel.present(block, noise, components, model.field_sum, model.floor, (self.learning_rate, beta, odds))
         return params._replace(components=components)

@@ -12,6 +12,7 @@ from multicause.models.product_of_experts import ProductParams, Whitening, norma
 
 REMEMBERED = 10_000  # projections that the experts' shapes are fitted to: the latest
 EAGERNESS = 2.0  # of the share 1/t that a batch has in all data: twice forgets a bad start sooner
+_VANISHED = 1e-10  # of the longest: a direction that is lost in rounding errors
 LONGEST = 0.5  # of a row's step; directions have length one
 
 
@@ -78,8 +79,14 @@ def learn_batch(
 
 def carried_over(params: ProductParams, whitening: Whitening) -> ProductParams:
     """The same projections of the data under another whitening, made orthonormal again."""
-    components = params.directions @ params.whitening.forward
-    return ProductParams(whitening, orthonormal(components @ whitening.backward), params.experts)
+    components = params.directions @ params.whitening.forward @ whitening.backward
+    lengths = np.linalg.svd(components, compute_uv=False)
+    if len(lengths) < len(components) or (lengths < _VANISHED * lengths.max(initial=0.0)).any():
+        raise ValueError(
+            "Beside this batch the data seen before hardly vary: the projections learned from them cannot be told "
+            "apart any more. Scale batches alike, remove outliers, or begin anew with fit."
+        )
+    return ProductParams(whitening, orthonormal(components), params.experts)
 
 
 def orthonormal(W: np.ndarray) -> np.ndarray:

@@ -269,7 +269,9 @@ class Pursuit:
         z, weights = self.held_out.project(direction), self.held_out.weights
         index = projection_index(found.expert, z, weights)
         each = found.expert.energy(z) - 0.5 * z * z
-        error = np.sqrt(float(weights @ (each - weights @ each) ** 2) * float(weights @ weights))
+        apart = each - weights @ each
+        largest = max(float(np.abs(apart).max()), 1e-300)  # whose square may be beyond all numbers
+        error = largest * np.sqrt(float(weights @ (apart / largest) ** 2) * float(weights @ weights))
         return index < -SURE * error
 
 

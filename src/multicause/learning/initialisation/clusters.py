@@ -48,7 +48,8 @@ def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:
     chosen = list(_draw(weights, order, 1, rng))
     nearest = _distances_to(X[chosen], em, standardise)[:, 0]
     while len(chosen) < em.model.n_components:
-        trials = _draw(weights * nearest if nearest.any() else weights, order, n_trials, rng)
+        far = weights * nearest
+        trials = _draw(far if far.any() else weights, order, n_trials, rng)  # rows are fewer than clusters: some share
         distances = np.minimum(_distances_to(X[trials], em, standardise), nearest[:, None])
         best = int(np.argmin(weights @ distances))
         chosen.append(trials[best])

@@ -13,7 +13,8 @@ _RESOLUTION = 8.0 * np.finfo(np.float64).eps  # of a mean: a narrower cluster is
 _OFF = -1000.0  # far below the exponent that is flushed to 0
 _ILL_DEFINED = (
     "Some clusters have covariances that are not positive definite, for instance because their data points are equal "
-    "or lie in a plane. Use fewer components, a larger reg_covar, or scale the data."
+    "or lie in a plane, or because they start far from all data. Use fewer components, a larger reg_covar, a start "
+    "nearer to the data, or scale the data."
 )
 
 

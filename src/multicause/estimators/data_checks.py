@@ -1,0 +1,84 @@
+"""Data and weights that a user gives: what cannot be learned from is refused, with the way out."""
+
+from typing import Any
+
+import numpy as np
+
+from multicause._compat import check_sample_weight
+
+LARGEST = 1e100  # magnitude of data: beyond this, sums of squares overflow
+LARGEST_WEIGHT = 1e50  # a weight times such a square must not, either
+_ROWS = 4096  # looked at together
+_NAMED = 5  # columns in an error
+
+
+def unmasked(X: Any, name: str, missing_as: float | None = None, way_out: str = "") -> Any:
+    """An array without its mask: masked entries become `missing_as`, or are refused where that is None."""
+    if not isinstance(X, np.ma.MaskedArray):
+        return X
+    n_masked = int(np.ma.count_masked(X))
+    if n_masked == 0:
+        return np.ma.getdata(X)
+    if missing_as is None:
+        raise ValueError(f"{name} is a masked array of which {n_masked} entries are masked, that is missing. {way_out}")
+    return np.ma.filled(X.astype(np.result_type(X.dtype, np.float32), copy=False), missing_as)
+
+
+def unmasked_data(X: Any, estimator: str, allows_missing: bool) -> Any:
+    """X without its mask, NaN where it was masked."""
+    way_out = (
+        f"{estimator} has no place for missing values: fill them in first, for instance with X.filled(0), leave their "
+        "rows out, or use LinCA or GSC, which take them."
+    )
+    return unmasked(X, "X", np.nan if allows_missing else None, way_out)
+
+
+def refuse_huge(S: np.ndarray, name: str) -> None:
+    """Latents whose squares overflow."""
+    largest = float(np.abs(S).max(initial=0.0))
+    if largest > LARGEST:
+        raise ValueError(f"The largest magnitude in {name} is {largest:.3g}; it must be at most {LARGEST:g}.")
+
+
+def refuse_extreme(X: np.ndarray) -> None:
+    """Data whose squares overflow, or vanish, cannot be learned from."""
+    largest = max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+    if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
+        raise ValueError(
+            f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "
+            "numbers. Rescale the data, for instance with StandardScaler."
+        )
+
+
+def refuse_unobserved(X: np.ndarray, weights: np.ndarray | None, names: np.ndarray | None) -> None:
+    """Of a column that is missing in every row nothing can be learned; most data show that they have none at once."""
+    unseen = np.ones(X.shape[1], dtype=bool)
+    for start in range(0, len(X), _ROWS):
+        rows = X[start : start + _ROWS, unseen]
+        if weights is not None:
+            rows = rows[weights[start : start + _ROWS] > 0.0]
+        unseen[unseen] = np.isnan(rows).all(axis=0)
+        if not unseen.any():
+            return
+    columns = np.flatnonzero(unseen)
+    listed = ", ".join(str(column if names is None else repr(names[column])) for column in columns[:_NAMED])
+    more = f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else ""
+    raise ValueError(
+        f"X has no observed value in column {listed}{more}: all entries there are NaN"
+        f"{'' if weights is None else ', or of weight 0'}. Leave such columns out of X."
+    )
+
+
+def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
+    """Weights of the rows of X, not negative, of a magnitude whose sums neither overflow nor vanish."""
+    if sample_weight is None:
+        return None
+    given = unmasked(sample_weight, "sample_weight", way_out="Give a weight of 0 to rows that are to be left out.")
+    weights = check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    largest = float(weights.max())
+    if not 1.0 / LARGEST_WEIGHT <= largest <= LARGEST_WEIGHT:
+        raise ValueError(
+            f"The largest of sample_weight is {largest:.3g}; it must lie between {1.0 / LARGEST_WEIGHT:g} and "
+            f"{LARGEST_WEIGHT:g}. Weights count relative to each other: divide them by their mean."
+        )
+    return weights
