@@ -27,9 +27,9 @@ from multicause.estimators.data_checks import (
     checked_weights,
     refuse_extreme,
     refuse_huge,
-    refuse_unobserved,
     unmasked,
     unmasked_data,
+    warn_of_unobserved,
 )
 from multicause.estimators.learned_checks import check_count, check_run
 from multicause.execution import Chunk, InProcess, split
@@ -153,7 +153,7 @@ class MulticauseEstimator(
             X = self._validate(X, reset=True)
             weights = checked_weights(sample_weight, X)
             if self._allows_missing:
-                refuse_unobserved(X, weights, getattr(self, "feature_names_in_", None))
+                warn_of_unobserved(X, weights, getattr(self, "feature_names_in_", None))
             stop = self._learn(X, weights, keeping)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
