@@ -23,7 +23,7 @@ from multicause import (
     UPoE,
 )
 from multicause.models.subsets import count_subsets, too_many_subsets
-from odd_inputs import ESTIMATORS, learned, plain
+from odd_inputs import ESTIMATORS, is_clear, learned, plain
 
 from cases import Bare
 
@@ -232,6 +232,12 @@ def test_corners_that_are_no_whole_numbers_are_refused():
     fit = InvECA(2, (1, 1), image_shape=(2, 2), max_iter=2).fit(X)
     with pytest.raises(ValueError, match="S must hold corners, which are whole numbers"):
         fit.inverse_transform(np.full((1, 2, 2), 0.5))
+
+
+def test_ragged_lists_of_images_are_refused_by_the_checks_of_scikit_learn():
+    with pytest.raises(ValueError, match="inhomogeneous shape") as refused:
+        InvECA(2, (1, 1), image_shape=(2, 2)).fit([[1.0, 2.0], [1.0]])
+    assert is_clear(refused.value)
 
 
 def test_samples_of_rates_beyond_whole_numbers_are_drawn():

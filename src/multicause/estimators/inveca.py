@@ -316,7 +316,8 @@ def _whole_numbers(S: Any) -> np.ndarray:
 
 def _flat(X: Any, shape: tuple[int, int, int]) -> Any:
     """Images made flat; what is flat already is left to scikit-learn's checks."""
-    X = X if hasattr(X, "ndim") else np.asarray(X)
+    if not hasattr(X, "ndim"):
+        X = check_array(X, allow_nd=True, ensure_2d=False, ensure_min_samples=0, ensure_all_finite=False)
     if X.ndim <= 2:
         return X
     X = np.asarray(X)
