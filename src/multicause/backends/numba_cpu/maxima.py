@@ -1,0 +1,172 @@
+"""Maxima of the candidates of one data point: what each state explains, and who is largest in each dimension.
+
+Dimensions lie in lanes, eight at a time; what is past the last one adds nothing.
+
+A state is explained dimension by dimension by its largest latent, so that it keeps what its parent's largest gains
+there or what the latent gains that it adds. For the M-step, <A_id>, the weight of all states whose largest is i, needs
+no state at all: they are the states with i among the candidates T that are not larger than i in dimension d,
+
+    <A_id> = R_i(T),   T = {j : W_jd <= W_id},   R_i(T) = sum_{s: i in s, s in T} q(s)
+
+and R, the same for all dimensions, is a sum over subsets: one addition per candidate that T has.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from multicause.backends.numba_cpu.simd import LANES, fill, load, store, sum_lanes, where_larger
+
+MOST_RANKED = 10  # candidates, beyond which the tables over their subsets outgrow the states
+_MEMBER = 2.0**20  # a rank is a set of candidates: its bits, plus this for each of its members
+
+
+class Path(NamedTuple):
+    """Arrays of one data point; rows are the candidates', then those of a path of growing states."""
+
+    means: np.ndarray  # (H' + gamma + 1, blocks, LANES) components, and their maxima along the path
+    gains: np.ndarray  # the same of y eta - A
+    ranks: np.ndarray  # (H', blocks, LANES) of each candidate the set T that are not larger
+    subsets: np.ndarray  # (S,) the states as bits
+    whole: np.ndarray  # (2^H', columns) R_i(T)
+    divided: np.ndarray  # the same with q(s) / |s|: what each has of states that all their latents tie in
+    share: np.ndarray  # (D,)
+
+
+@njit(cache=True, nogil=True)
+def make_path(tree, n_candidates, n_features):
+    """Arrays for data points of a given size; the tables over subsets are empty where candidates are too many."""
+    n_states, max_active = tree.members.shape
+    n_blocks = -(-n_features // LANES)
+    n_ranked = n_candidates if n_candidates <= MOST_RANKED else 0
+    n_columns = -(-n_ranked // LANES) * LANES
+    means = np.zeros((n_candidates + max_active + 1, n_blocks, LANES))
+    for i in range(n_candidates):
+        means[i] = -i  # no ties past the last dimension
+    subsets = np.zeros(n_states, dtype=np.int64)
+    for row in range(n_states if n_ranked else 0):
+        for k in range(tree.depth[row]):
+            subsets[row] |= 1 << tree.members[row, k]
+    return Path(
+        means, np.zeros(means.shape), np.empty((n_ranked, n_blocks, LANES)), subsets,
+        np.empty((1 << n_ranked, n_columns)), np.empty((1 << n_ranked, n_columns)), np.empty(n_features),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def gather(tables, y, chosen, path):
+    """What each candidate gains by itself."""
+    for i in range(chosen.size):
+        natural, partition = tables.natural[chosen[i]], tables.partition[chosen[i]]
+        gains = path.gains[i].reshape(-1)
+        path.means[i].reshape(-1)[: y.size] = tables.components[chosen[i]]
+        for d in range(y.size):
+            gains[d] = y[d] * natural[d] - partition[d]
+
+
+@njit(cache=True, nogil=True)
+def grow(path, below, own, here):
+    """Row `here` <- the maximum of the rows `below` and `own`; returns all that it gains."""
+    n_blocks = path.means.shape[1]
+    total = fill(0.0)
+    for block in range(n_blocks):
+        old, new = load(path.means, below * n_blocks + block), load(path.means, own * n_blocks + block)
+        old_gain, new_gain = load(path.gains, below * n_blocks + block), load(path.gains, own * n_blocks + block)
+        gain = where_larger(new, old, new_gain, old_gain)
+        total = total + gain
+        store(path.gains, here * n_blocks + block, gain)
+        store(path.means, here * n_blocks + block, where_larger(new, old, new, old))
+    return sum_lanes(total)
+
+
+@njit(cache=True, nogil=True)
+def _rank(path):
+    """ranks <- T of each candidate; returns whether some of them tie anywhere."""
+    n_ranked, n_blocks = path.ranks.shape[:2]
+    nothing, one = fill(0.0), fill(1.0)
+    without_ties = fill(_MEMBER * (0.5 * n_ranked * (n_ranked + 1) + 1.0))  # less their members all together have
+    ties = fill(0.0)
+    for block in range(n_blocks):
+        total = fill(0.0)
+        for i in range(n_ranked):
+            own = load(path.means, i * n_blocks + block)
+            rank = fill(0.0)
+            bit = 1.0
+            for j in range(n_ranked):
+                other = load(path.means, j * n_blocks + block)
+                rank = rank + where_larger(other, own, nothing, fill(_MEMBER + bit))
+                bit *= 2.0
+            store(path.ranks, i * n_blocks + block, rank)
+            total = total + rank
+        ties = ties + where_larger(without_ties, total, nothing, one)
+    return sum_lanes(ties) > 0.0
+
+
+@njit(cache=True, nogil=True)
+def _tabulate(tree, weights, factor, path, divide, table):
+    """table[T, i] <- the weight of all states of two and more latents within T that have i."""
+    n_ranked = path.ranks.shape[0]
+    n_vectors = table.shape[1] // LANES
+    table[:] = 0.0
+    for row in range(1, weights.size):
+        depth = tree.depth[row]
+        if depth > 1:
+            weight = factor * weights[row] / (depth if divide else 1)
+            for k in range(depth):
+                table[path.subsets[row], tree.members[row, k]] = weight
+    for i in range(n_ranked):
+        bit = 1 << i
+        for subset in range(bit, table.shape[0]):
+            if subset & bit:
+                for vector in range(n_vectors):
+                    target, source = subset * n_vectors + vector, (subset - bit) * n_vectors + vector
+                    store(table, target, load(table, target) + load(table, source))
+
+
+@njit(cache=True, nogil=True)
+def _tied_share(weights, factor, path, i, d):
+    """<A_id>, where others may be as large as candidate i: all that are largest together share."""
+    means = path.means.reshape(path.means.shape[0], -1)
+    rank, smaller = 0, 0
+    for j in range(path.ranks.shape[0]):
+        rank |= (means[j, d] <= means[i, d]) << j
+        smaller |= (means[j, d] < means[i, d]) << j
+    if smaller == 0:
+        return path.divided[rank, i]
+    equal = rank - smaller
+    if equal == 1 << i:
+        return path.whole[rank, i]
+    share = 0.0
+    for row in range(1, weights.size):
+        subset = path.subsets[row]
+        if (subset >> i) & 1 and subset | rank == rank and subset != 1 << i:
+            n_equal = 0
+            for j in range(path.ranks.shape[0]):
+                n_equal += ((subset & equal) >> j) & 1
+            share += factor * weights[row] / n_equal
+    return share
+
+
+@njit(cache=True, nogil=True)
+def share_out(tree, weights, factor, y, chosen, path, sums):
+    """Add factor * <A> and factor * <A> y over the states of two and more latents to the sums."""
+    _tabulate(tree, weights, factor, path, False, path.whole)
+    ties = _rank(path)
+    if ties:
+        _tabulate(tree, weights, factor, path, True, path.divided)
+    bits = path.whole.shape[0] - 1
+    share = path.share
+    for i in range(chosen.size):
+        ranks = path.ranks[i].reshape(-1)
+        if ties:
+            for d in range(y.size):
+                share[d] = _tied_share(weights, factor, path, i, d)
+        else:
+            for d in range(y.size):
+                share[d] = path.whole[np.int64(ranks[d]) & bits, i]
+        a, ay = sums.a[chosen[i]], sums.ay[chosen[i]]
+        for d in range(y.size):
+            a[d] += share[d]
+        for d in range(y.size):
+            ay[d] += share[d] * y[d]
