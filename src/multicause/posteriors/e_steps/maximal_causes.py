@@ -53,12 +53,14 @@ class MaximalCausesEStep(MeanNoiseEStep):
             0.0 if hard else 1.0 / rho,
             bool(not model.superposition.is_hard),
         )
+        self.projection = np.ascontiguousarray(self.tables.natural.T)  # (D, H)
+        self.offset = self.tables.log_odds - self.tables.partition.sum(axis=1)
         self.log_empty = np.log1p(-params.activation).sum()
 
     def terms(self, Y: np.ndarray) -> RowTerms:
         tables = self.tables
-        singles = tiled_product(Y, np.ascontiguousarray(tables.natural.T))
-        singles += tables.log_odds - tables.partition.sum(axis=1)
+        singles = tiled_product(Y, self.projection)
+        singles += self.offset
         if self.impossible:
             empty = np.where((Y == 0.0).all(axis=1), 0.0, self.kernel.OFF)
         else:
