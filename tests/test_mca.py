@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import linear_sum_assignment
 
 from multicause import MCA
+from multicause.backends.numba_cpu.maxima import MOST_RANKED
 from multicause.backends.numba_cpu.maximal_causes import MOST_KEPT
 from multicause.datasets import bar_components, make_bars
 from multicause.learning import Annealing, DataClassification
@@ -46,6 +47,32 @@ def test_fields_learn_from_single_causes_as_many_times_as_it_is_hot():
     assert_allclose(hot.s, cold.s)  # how often causes are active is counted as ever
     shared = model.heated(0.2).accumulate(PARAMS, Y, states, np.array([[0.0, 1.0]]))
     assert shared.a.max() <= 1.0 + 1e-12  # from two causes at once as ever
+
+
+TIES = {
+    "none": lambda rng, shape: rng.uniform(0.0, 3.0, shape),
+    "zeros": lambda rng, shape: rng.uniform(0.0, 3.0, shape) * (rng.random(shape) < 0.5),
+    "some": lambda rng, shape: rng.integers(0, 3, shape).astype(float),
+    "all": lambda rng, shape: np.ones(shape),
+}
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize(("n_candidates", "max_active"), [(3, 1), (5, 3), (5, 5), (9, 4), (MOST_RANKED + 1, 2)])
+def test_components_of_the_same_size_share_what_they_explain(ties, n_candidates, max_active):
+    rng = np.random.default_rng(0)
+    n_causes, n_features = 12, 21
+    model = MaximalCauses(n_causes, n_features)
+    params = DictionaryParams(TIES[ties](rng, (n_causes, n_features)), rng.uniform(0.1, 0.4, n_causes), 0.5)
+    Y, weights = model.sample(params, 20, rng)[0], rng.uniform(0.0, 2.0, 20)
+    candidates = np.sort(rng.permuted(np.tile(np.arange(n_causes, dtype=np.int32), (20, 1)), axis=1)[:, :n_candidates])
+    wanted, actual = (
+        e_step.accumulate(e_step.terms(Y), candidates, weights)
+        for e_step in (kind(model, params, max_active, True, 1.0) for kind in (DefinitionEStep, MaximalCausesEStep))
+    )
+    assert_allclose(actual.free_energies, wanted.free_energies, rtol=1e-12)
+    for a, b in zip(actual.statistics, wanted.statistics, strict=True):
+        assert_allclose(a, b, rtol=1e-10, atol=1e-12)
 
 
 def test_many_states_of_many_dimensions_are_walked_alike():

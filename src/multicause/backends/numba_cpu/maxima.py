@@ -20,6 +20,7 @@ from multicause.backends.numba_cpu.simd import LANES, fill, load, store, sum_lan
 
 MOST_RANKED = 10  # candidates, beyond which the tables over their subsets outgrow the states
 _MEMBER = 2.0**20  # a rank is a set of candidates: its bits, plus this for each of its members
+_BITS = 2**MOST_RANKED - 1
 
 
 class Path(NamedTuple):
@@ -31,7 +32,7 @@ class Path(NamedTuple):
     subsets: np.ndarray  # (S,) the states as bits
     whole: np.ndarray  # (2^H', columns) R_i(T)
     divided: np.ndarray  # the same with q(s) / |s|: what each has of states that all their latents tie in
-    share: np.ndarray  # (D,)
+    shares: np.ndarray  # (H', D) <A>
 
 
 @njit(cache=True, nogil=True)
@@ -50,7 +51,7 @@ def make_path(tree, n_candidates, n_features):
             subsets[row] |= 1 << tree.members[row, k]
     return Path(
         means, np.zeros(means.shape), np.empty((n_ranked, n_blocks, LANES)), subsets,
-        np.empty((1 << n_ranked, n_columns)), np.empty((1 << n_ranked, n_columns)), np.empty(n_features),
+        np.empty((1 << n_ranked, n_columns)), np.empty((1 << n_ranked, n_columns)), np.empty((n_ranked, n_features)),
     )  # fmt: skip
 
 
@@ -125,47 +126,62 @@ def _tabulate(tree, weights, factor, path, divide, table):
 
 
 @njit(cache=True, nogil=True)
-def _tied_share(weights, factor, path, i, d):
-    """<A_id>, where others may be as large as candidate i: all that are largest together share."""
-    means = path.means.reshape(path.means.shape[0], -1)
-    rank, smaller = 0, 0
-    for j in range(path.ranks.shape[0]):
-        rank |= (means[j, d] <= means[i, d]) << j
-        smaller |= (means[j, d] < means[i, d]) << j
-    if smaller == 0:
-        return path.divided[rank, i]
-    equal = rank - smaller
-    if equal == 1 << i:
-        return path.whole[rank, i]
+def _tied_share(weights, factor, path, ranks, i):
+    """<A_id>, where others are as large as candidate i, and more are smaller: the same rank is the same size."""
+    rank, equal = ranks[i] & _BITS, 0
+    for j in range(ranks.size):
+        equal |= (ranks[j] == ranks[i]) << j
     share = 0.0
     for row in range(1, weights.size):
         subset = path.subsets[row]
         if (subset >> i) & 1 and subset | rank == rank and subset != 1 << i:
             n_equal = 0
-            for j in range(path.ranks.shape[0]):
+            for j in range(ranks.size):
                 n_equal += ((subset & equal) >> j) & 1
             share += factor * weights[row] / n_equal
     return share
 
 
 @njit(cache=True, nogil=True)
+def _look_up_ties(weights, factor, path, shares):
+    """shares <- <A> where candidates may tie.
+
+    Most ties are between the smallest, as where components are 0. Then all latents of the states within T tie.
+    """
+    n_ranked, n_features = shares.shape
+    ranks = path.ranks.reshape(n_ranked, -1)
+    here = np.empty(n_ranked, dtype=np.int64)
+    for d in range(n_features):
+        members = 0
+        for i in range(n_ranked):
+            here[i] = np.int64(ranks[i, d])
+            members += here[i] // int(_MEMBER)
+        lowest = here.min()
+        n_lowest = lowest // int(_MEMBER)
+        no_others = 2 * members == n_ranked * (n_ranked + 1) + n_lowest * (n_lowest - 1)
+        for i in range(n_ranked):
+            if here[i] == lowest:
+                shares[i, d] = path.divided[here[i] & _BITS, i]
+            elif no_others:
+                shares[i, d] = path.whole[here[i] & _BITS, i]
+            else:
+                shares[i, d] = _tied_share(weights, factor, path, here, i)
+
+
+@njit(cache=True, nogil=True)
 def share_out(tree, weights, factor, y, chosen, path, sums):
     """Add factor * <A> and factor * <A> y over the states of two and more latents to the sums."""
     _tabulate(tree, weights, factor, path, False, path.whole)
-    ties = _rank(path)
-    if ties:
+    if _rank(path):
         _tabulate(tree, weights, factor, path, True, path.divided)
-    bits = path.whole.shape[0] - 1
-    share = path.share
+        _look_up_ties(weights, factor, path, path.shares)
+    else:
+        for i in range(chosen.size):
+            ranks, share = path.ranks[i].reshape(-1), path.shares[i]
+            for d in range(y.size):
+                share[d] = path.whole[np.int64(ranks[d]) & _BITS, i]
     for i in range(chosen.size):
-        ranks = path.ranks[i].reshape(-1)
-        if ties:
-            for d in range(y.size):
-                share[d] = _tied_share(weights, factor, path, i, d)
-        else:
-            for d in range(y.size):
-                share[d] = path.whole[np.int64(ranks[d]) & bits, i]
-        a, ay = sums.a[chosen[i]], sums.ay[chosen[i]]
+        share, a, ay = path.shares[i], sums.a[chosen[i]], sums.ay[chosen[i]]
         for d in range(y.size):
             a[d] += share[d]
         for d in range(y.size):

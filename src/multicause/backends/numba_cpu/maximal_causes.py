@@ -20,6 +20,7 @@ from multicause.backends.numba_cpu.normalise import OFF, weigh_row  # noqa: F401
 from multicause.backends.numba_cpu.vector_math import exponentiate, take_logs
 
 SMALLEST_STATE_WEIGHT = 1e-14  # states of less weight do not contribute to <A>
+FEW_STATES = 2  # up to so many of two and more latents are quicker taken one by one than all together
 MOST_KEPT = 2**19  # numbers in the smooth maxima of a data point's states, beyond which they are computed again
 
 
@@ -197,8 +198,12 @@ def _add_state(tables, row, members, weight, y, keeps, sums, work):
 def _add_states(tables, tree, chosen, weights, sample_weight, y, keeps, sums, work, path):
     """What the states of one data point add to the sums."""
     if tables.root == 0.0 and len(path.ranks):
-        share_out(tree, weights, sample_weight, y, chosen, path, sums)
-        return
+        n_states = 0
+        for k in range(weights.size):
+            n_states += tree.depth[k] > 1 and weights[k] > SMALLEST_STATE_WEIGHT
+        if n_states > FEW_STATES:
+            share_out(tree, weights, sample_weight, y, chosen, path, sums)
+            return
     for k in range(weights.size):
         if tree.depth[k] != 1 and weights[k] > SMALLEST_STATE_WEIGHT:
             members = chosen[tree.members[k, : tree.depth[k]]]

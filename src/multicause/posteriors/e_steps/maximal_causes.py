@@ -89,14 +89,16 @@ class MaximalCausesEStep(MeanNoiseEStep):
         if (weights != 1.0).any():
             alone *= weights[:, None]
         single, single_ay = alone.sum(axis=0)[:, None], alone.T @ Y
+        a, ay = sums.a + single, sums.ay + single_ay
         if self.gaussian and self.tables.smooth:
             squares += self._squares(alone.sum(axis=1), Y, single, single_ay)
         elif self.gaussian:
-            squares += self._squares(weights, Y, sums.a + single, sums.ay + single_ay)
-        emphasis = self.model.weight_of_singles
-        statistics = MaximalCausesStatistics(
-            float(weights.sum()), weights @ means, sums.a + emphasis * single, sums.ay + emphasis * single_ay, squares
-        )
+            squares += self._squares(weights, Y, a, ay)
+        emphasis = self.model.weight_of_singles - 1.0
+        if emphasis != 0.0:
+            a += emphasis * single
+            ay += emphasis * single_ay
+        statistics = MaximalCausesStatistics(float(weights.sum()), weights @ means, a, ay, squares)
         return Accumulated(free_energies, statistics, means)
 
     def _squares(self, weights: np.ndarray, Y: np.ndarray, a: np.ndarray, ay: np.ndarray) -> np.ndarray:
