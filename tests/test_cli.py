@@ -61,7 +61,7 @@ def test_the_estimators_are_found_in_the_package_without_being_imported_with_it(
 
 
 def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "multicause.cli", "--version"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "multicause", "--version"], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.startswith("multicause, version ")
 

@@ -12,7 +12,7 @@ import pytest
 from multicause import experiments
 from multicause.datasets import data_folder
 from multicause.estimators import MCA
-from multicause.experiments import EXPERIMENTS, Options
+from multicause.experiments import EXPERIMENTS, Options, bench_threads, timing
 from multicause.experiments.et_bars import TABLES as ET_TABLES
 from multicause.experiments.experiment import (
     NO_FIGURE,
@@ -49,6 +49,7 @@ from multicause.experiments.upoe_data import gabor_share
 from multicause.experiments.upoe_faces import comparison
 from multicause.experiments.upoe_recovery import against
 from multicause.metrics import Recovery, bootstrap_interval, wilson_interval
+from multicause.models import MaximalCauses
 
 TABLES = {**ET_TABLES, **MCA_TABLES}
 
@@ -390,3 +391,28 @@ def private_names(path):
 @pytest.mark.parametrize("path", sorted(Path(experiments.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
 def test_experiments_use_public_names_only(path):
     assert list(private_names(path)) == []
+
+
+def test_efficiency_is_the_speed_of_one_thread_over_that_of_each_of_many():
+    seconds = {1: 0.16, 2: 0.08, 16: 0.0125}
+    _, shown, wanted, met = bench_threads.line("LinCA", seconds, quick=False)
+    assert shown == "1: 160 ms (100%), 2: 80 ms (100%), 16: 12 ms (80%)"
+    assert wanted == ">= 90% at 2, >= 75% at 16"
+    assert met is True
+    assert bench_threads.line("LinCA", {**seconds, 16: 0.02}, quick=False)[-1] is False
+    assert bench_threads.line("LinCA", {1: 0.1}, quick=False)[1:] == ("1: 100 ms (100%)", "-", None)
+
+
+def test_threads_are_doubled_up_to_the_cores_at_hand(monkeypatch):
+    monkeypatch.setattr(bench_threads, "effective_threads", lambda n_jobs: 12)
+    assert bench_threads.thread_counts() == [1, 2, 4, 8]
+
+
+def test_first_iterations_have_flat_posteriors_and_late_ones_sharp_ones():
+    problem = timing.Problem(MaximalCauses, 300, 20, 8, 4, 2)
+    ambiguity = []
+    for start in (timing.random_start, timing.disturbed_start):
+        X, estimator = start(problem, 1)
+        p = estimator.fit(X).predict_proba(X)
+        ambiguity.append(np.mean(p * (1.0 - p)))
+    assert ambiguity[0] > 3.0 * ambiguity[1]

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multicause.datasets import make_bars
 from multicause.estimators import ETNMF, LinCA
 from multicause.execution import InProcess, split
-from multicause.execution.in_process import effective_threads, tree_reduce
+from multicause.execution.in_process import effective_threads
 from multicause.experiments.callbacks import Listener
 from multicause.learning import EM, Annealing, ConditionalCooling, DataClassification, Plan, Stop, run
 from multicause.learning.em.em import keep_best
@@ -103,9 +103,28 @@ def test_moments_are_those_of_the_weighted_data():
     assert_allclose(moments.variance, repeated.var(axis=0), rtol=1e-6)
 
 
-@given(st.integers(1, 40))
-def test_the_reduction_tree_keeps_the_order_of_its_leaves(n):
-    assert tree_reduce(([i] for i in range(n)), lambda a, b: a + b) == list(range(n))
+@given(st.integers(1, 40), st.integers(1, 5))
+def test_the_reduction_tree_has_one_shape_and_keeps_the_order_of_its_leaves(n, n_threads):
+    def tree(leaves):  # the larger half on the left, a power of two
+        if len(leaves) == 1:
+            return leaves[0]
+        half = 1 << (len(leaves) - 1).bit_length() - 1
+        return tree(leaves[:half]), tree(leaves[half:])
+
+    with InProcess(n_threads) as executor:
+        assert executor.map_reduce(lambda i: i, range(n), lambda a, b: (a, b)) == tree(range(n))
+
+
+def test_an_error_in_a_chunk_is_passed_on_and_ends_the_reduction():
+    done = []
+
+    def fail_early(i):
+        done.append(i)
+        return 1 // (i - 2)
+
+    with InProcess(2) as executor, pytest.raises(ZeroDivisionError):
+        executor.map_reduce(fail_early, range(1000), lambda a, b: a + b)
+    assert len(done) < 100
 
 
 def test_threads_run_chunks_in_order_and_pass_errors_on():

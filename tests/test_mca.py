@@ -92,6 +92,34 @@ def test_smoothing_that_cannot_be_is_refused():
         MaximalCauses(2, 3, noise=NOISES["poisson"], smoothing=Smoothing(judging=True))
 
 
+TIES = {
+    "none": lambda rng, shape: rng.uniform(0.0, 3.0, shape),
+    "zeros": lambda rng, shape: rng.uniform(0.0, 3.0, shape) * (rng.random(shape) < 0.5),
+    "some": lambda rng, shape: rng.integers(0, 3, shape).astype(float),
+    "all": lambda rng, shape: np.ones(shape),
+}
+
+
+@pytest.mark.parametrize("ties", TIES)
+@pytest.mark.parametrize(
+    ("n_candidates", "max_active"), [(3, 1), (5, 3), (5, 5), (9, 4), (load("maxima").MOST_RANKED + 1, 2)]
+)
+def test_components_of_the_same_size_share_what_they_explain(ties, n_candidates, max_active):
+    rng = np.random.default_rng(0)
+    n_causes, n_features = 12, 21
+    model = MaximalCauses(n_causes, n_features)
+    params = DictionaryParams(TIES[ties](rng, (n_causes, n_features)), rng.uniform(0.1, 0.4, n_causes), 0.5)
+    Y, weights = model.sample(params, 20, rng)[0], rng.uniform(0.0, 2.0, 20)
+    candidates = np.sort(rng.permuted(np.tile(np.arange(n_causes, dtype=np.int32), (20, 1)), axis=1)[:, :n_candidates])
+    wanted, actual = (
+        e_step.accumulate(e_step.terms(Y), candidates, weights)
+        for e_step in (kind(model, params, max_active, True, 1.0) for kind in (DefinitionEStep, MaximalCausesEStep))
+    )
+    assert_allclose(actual.free_energies, wanted.free_energies, rtol=1e-12)
+    for a, b in zip(actual.statistics, wanted.statistics, strict=True):
+        assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+
+
 def test_many_states_of_many_dimensions_are_walked_alike():
     """Too many smooth maxima to be kept: they are computed a second time."""
     rng = np.random.default_rng(0)
