@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multicause._compat import (
@@ -23,7 +23,7 @@ from multicause._compat import (
     check_sample_weight,
     fit_with_callbacks,
 )
-from multicause.execution import Chunk, InProcess, split
+from multicause.execution import Chunk, InProcess, RowSource, row_source, split
 from multicause.execution.in_process import effective_threads
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
@@ -290,11 +290,44 @@ class MulticauseEstimator(
         tags.input_tags.allow_nan = self._allows_missing
         return tags
 
-    def _validate(self, X, reset: bool) -> np.ndarray:
+    def _validate(self, X, reset: bool) -> Any:
+        """X in single or double precision: an array, or what reads its rows where it is not in memory."""
+        source = self._source_of(X)
+        if source is not None:
+            return self._validate_source(source, reset)
         finite = "allow-nan" if self._allows_missing else True
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=reset, ensure_all_finite=finite)
         refuse_extreme(X)
+        self._check_range(X, reset)
         return X
+
+    def _source_of(self, X) -> RowSource | None:
+        """What reads X by rows, where it is not in memory and the estimator can do without that."""
+        return row_source(X)
+
+    def _validate_source(self, X: RowSource, reset: bool) -> RowSource:
+        """The same checks, chunk by chunk."""
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        if len(X) == 0:
+            raise ValueError(f"Found array with 0 sample(s) (shape={X.shape}) while a minimum of 1 is required.")
+        name, missing, check_range = type(self).__name__, self._allows_missing, self._check_range
+
+        def largest_of(chunk: Chunk) -> float:
+            rows = chunk.rows()
+            assert_all_finite(rows, allow_nan=missing, estimator_name=name, input_name="X")
+            check_range(rows, reset, chunk.start)
+            return largest_magnitude(rows)
+
+        with self._executor(X) as executor:
+            refuse_magnitude(executor.map_reduce(largest_of, split(X, X.shape[1], self._chunk_size), max))
+        return X
+
+    def _check_range(self, X: np.ndarray, reset: bool, start: int = 0) -> None:
+        """Refuse rows outside of the range that the model is for; their numbers begin at `start`."""
+
+    def _executor(self, X: Any) -> InProcess:
+        """Where the chunks of X are worked on."""
+        return InProcess(effective_threads(self.n_jobs))
 
     def _validate_fitted(self, X) -> np.ndarray:
         check_is_fitted(self)
@@ -319,7 +352,7 @@ class MulticauseEstimator(
         self._validate_params()  # set_params may have come in between, and kernels index unchecked
         model = self._prepared()
         chunks = split(X, self._n_features_out, self._chunk_size)
-        with InProcess(effective_threads(self.n_jobs)) as executor:
+        with self._executor(X) as executor:
             answers = list(executor.map(lambda chunk: question(model, chunk), chunks))
         return np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
 
@@ -378,7 +411,14 @@ class MulticauseEstimator(
 
 def refuse_extreme(X: np.ndarray) -> None:
     """Data whose squares overflow, or vanish, cannot be learned from."""
-    largest = max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+    refuse_magnitude(largest_magnitude(X))
+
+
+def largest_magnitude(X: np.ndarray) -> float:
+    return max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+
+
+def refuse_magnitude(largest: float) -> None:
     if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
         raise ValueError(
             f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "

@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
-from multicause.execution import InProcess, split
-from multicause.execution.in_process import effective_threads
+from multicause.execution import split
 from multicause.learning import EM, Outcome, Stop, run
 from multicause.learning.checkpoints import digest_of_value
 from multicause.learning.driver import Learner, Progress
@@ -88,7 +87,7 @@ class EMEstimator(MulticauseEstimator):
         """
         X = self._validate_fitted(X)
         model, params = self.fitted_model()
-        return model.log_joint(params, X.astype(np.float64), self._check_latents(S))
+        return model.log_joint(params, np.asarray(X, dtype=np.float64), self._check_latents(S))
 
     def fitted_model(self):
         """The generative model and its parameters, as `multicause.models` and `multicause.testing` know them.
@@ -130,7 +129,7 @@ class EMEstimator(MulticauseEstimator):
     def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         n_components = self._count_components(X.shape[1])
         chunks = split(X, n_components, self._chunk_size, weights)
-        with InProcess(effective_threads(self.n_jobs)) as executor:
+        with self._executor(X) as executor:
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
             fit = self._fit_of(n_components, moments)
@@ -164,9 +163,11 @@ class EMEstimator(MulticauseEstimator):
         params, wanted = self._params(), em.model.init_params(em.moments, np.random.default_rng(0))
         for name, old, new in zip(params._fields, params, wanted, strict=True):
             if np.shape(old) != np.shape(new):
+                asked = "warm_start=True" if self.warm_start else "partial_fit"
+                way_out = "Set warm_start=False to start anew." if self.warm_start else "Start anew with a clone."
                 raise ValueError(
-                    f"warm_start=True goes on from {name}_ of shape {np.shape(old)}, but the settings and the columns "
-                    f"of X now ask for {np.shape(new)}. Set warm_start=False to start anew."
+                    f"{asked} goes on from {name}_ of shape {np.shape(old)}, but the settings and the columns of X now "
+                    f"ask for {np.shape(new)}. {way_out}"
                 )
         return params
 

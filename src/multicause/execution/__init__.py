@@ -2,5 +2,6 @@
 
 from multicause.execution.chunks import Chunk, chunks_of, split
 from multicause.execution.in_process import InProcess
+from multicause.execution.sources import RowSource, row_source
 
-__all__ = ["Chunk", "InProcess", "chunks_of", "split"]
+__all__ = ["Chunk", "InProcess", "RowSource", "chunks_of", "row_source", "split"]

@@ -391,7 +391,7 @@ class LearnedPlaces(Selector):
         channels = self.selection.image_shape[2]
         pixels = self._starts[placements][:, None] + self._offsets
         columns = (pixels[:, :, None] * channels + np.arange(channels)).reshape(len(rows), -1)
-        return np.asarray(self.chunks[0].X[rows[:, None], columns], dtype=np.float64)
+        return np.take_along_axis(np.asarray(self.chunks[0].X[rows], dtype=np.float64), columns, axis=1)
 
 
 def _counted(chunk: Chunk) -> np.ndarray:

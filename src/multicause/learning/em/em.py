@@ -71,6 +71,14 @@ class EM:
         """How candidates are learned; None where the model chooses, or where there is nothing to choose."""
         return None if self.posterior.keeps_all(self.model) else self.posterior.selection
 
+    def expectations(self, params: Any) -> EStepResult:
+        """The E-step of all chunks, by itself."""
+        return self._e_step(params, Step(0), None)
+
+    def maximise(self, params: Any, statistics: Any, rng: np.random.Generator) -> Any:
+        """The M-step, by itself."""
+        return self._m_step(params, statistics, Step(0), rng)
+
     def steps(
         self, params: Any, rng: np.random.Generator, restart: int = 0, state: EMState | None = None
     ) -> Iterator[Record]:
