@@ -4,7 +4,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -23,8 +23,7 @@ from multicause._compat import (
     check_sample_weight,
     fit_with_callbacks,
 )
-from multicause.execution import Chunk, InProcess, RowSource, row_source, split
-from multicause.execution.in_process import effective_threads
+from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, row_source, split
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
 from multicause.learning.driver import Progress
@@ -114,13 +113,25 @@ class MulticauseEstimator(
     }
 
     @fit_with_callbacks
-    def fit(self, X, y=None, sample_weight=None, *, trace=None, checkpoint=None, checkpoint_every="30s", resume=False):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        trace=None,
+        checkpoint=None,
+        checkpoint_every="30s",
+        resume=False,
+        executor=None,
+    ):
         """Learn the model of the data.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data, one row per data point.
+            The data, one row per data point. Also read row by row, never all at once: a `numpy.memmap`, a dataset of
+            h5py, an array of Zarr or dask, a list of blocks of rows, or a function that returns an iterator over them.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -134,6 +145,8 @@ class MulticauseEstimator(
         resume : bool, default=False
             Go on from `checkpoint`, to the bit as if the fit had never stopped; start anew where there is no such file
             yet. A checkpoint of other data or settings is refused.
+        executor : distributed.Client or None, default=None
+            The cluster to run on; None runs where the data are, or `multicause.execution.on` says, else here.
 
         Returns
         -------
@@ -141,8 +154,9 @@ class MulticauseEstimator(
             The fitted estimator.
         """
         keeping = Keeping.checked(trace, checkpoint, checkpoint_every, resume)
-        X = self._validate(X, reset=True)
-        stop = self._learn(X, self._check_weights(X, sample_weight), keeping)
+        with nullcontext() if executor is None else on(executor):
+            X = self._validate(X, reset=True)
+            stop = self._learn(X, self._check_weights(X, sample_weight), keeping)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if stop in (Stop.ITERATIONS_RAN_OUT, Stop.NOT_AT_REST):
@@ -327,7 +341,7 @@ class MulticauseEstimator(
 
     def _executor(self, X: Any) -> InProcess:
         """Where the chunks of X are worked on."""
-        return InProcess(effective_threads(self.n_jobs))
+        return executor_for(X, self.n_jobs)
 
     def _validate_fitted(self, X) -> np.ndarray:
         check_is_fitted(self)

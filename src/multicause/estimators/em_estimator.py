@@ -149,8 +149,7 @@ class EMEstimator(MulticauseEstimator):
         with self._readers(X, learner.n_steps, n_init, keeping.trace, checkpoint, progress) as readers:
 
             def one_fit(restart: int, rng: np.random.Generator, progress: Progress | None) -> Outcome:
-                for chunk in em.chunks:
-                    chunk.forget()
+                em.executor.forget(em.chunks)
                 params = None
                 if progress is None:
                     params = warm if warm is not None else fit.start(em, rng)

@@ -10,6 +10,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from multicause.execution.chunks import Chunk
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -46,7 +48,7 @@ class _SingleThreadedBlas:
                 self._limit.restore_original_limits()
 
 
-_single_threaded_blas = _SingleThreadedBlas()
+single_threaded_blas = _SingleThreadedBlas()
 
 
 class InProcess:
@@ -61,7 +63,7 @@ class InProcess:
         self._stack = ExitStack()
 
     def __enter__(self) -> "InProcess":
-        self._stack.enter_context(_single_threaded_blas)
+        self._stack.enter_context(single_threaded_blas)
         # also for one thread: a compiled kernel on the main thread would turn Ctrl-C into a SystemError, or worse
         self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
         self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
@@ -92,6 +94,22 @@ class InProcess:
     ) -> Result:
         """Combine the results of all chunks in a binary tree whose shape depends on the number of chunks alone."""
         return tree_reduce(self.map(task, chunks), combine)
+
+    def forget(self, chunks: Sequence[Chunk]) -> None:
+        """Let chunks remember nothing."""
+        for chunk in chunks:
+            chunk.forget()
+
+    def remembered(self, chunks: Sequence[Chunk]) -> Callable[[], tuple[tuple[Any, ...], ...]]:
+        """What chunks remember now, once it is asked for."""
+        now = tuple(chunk.remembered() for chunk in chunks)
+        return lambda: now
+
+    def restore(self, chunks: Sequence[Chunk], values: Sequence[Sequence[Any]]) -> None:
+        """Let chunks remember what they did then."""
+        for chunk, kept in zip(chunks, values, strict=True):
+            for value in kept:
+                chunk.remember(value)
 
 
 def tree_reduce(results: Iterable[Result], combine: Callable[[Result, Result], Result]) -> Result:

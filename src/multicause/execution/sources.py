@@ -198,7 +198,15 @@ def row_source(X: Any) -> RowSource | None:
             "function that returns a new iterator each time, a list of arrays, or each block to partial_fit; or write "
             "the blocks to a file and give a numpy.memmap."
         )
+    if _is_dask(X):
+        from multicause.execution.dask_cluster import DaskRows
+
+        return DaskRows(X)
     return StoredRows(X) if _is_stored(X) else None
+
+
+def _is_dask(X: Any) -> bool:
+    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "rechunk")
 
 
 def _is_stored(X: Any) -> bool:

@@ -27,8 +27,12 @@ class EMState(NamedTuple):
     params: Any  # after their M-steps
     changes: tuple[float | None, ...]  # of the components, as far as the schedule asked
     last: "LastStep | None"  # which the next one must rise above
-    remembered: tuple[tuple[Any, ...], ...]  # of each chunk
+    remembered: Any  # of each chunk, as a tuple; a function that fetches it, until it is settled
     selector: Any  # where one learns
+
+    def settled(self) -> "EMState":
+        """With all that chunks remembered then."""
+        return self._replace(remembered=self.remembered()) if callable(self.remembered) else self
 
 
 class LastStep(NamedTuple):
@@ -116,15 +120,13 @@ class EM:
         self, number: int, params: Any, changes: list[float | None], last: LastStep, selector: Selector | None
     ) -> EMState:
         """References only: nothing that they refer to is changed in place."""
-        remembered = tuple(chunk.remembered() for chunk in self.chunks)
+        remembered = self.executor.remembered(self.chunks)
         learned = None if selector is None else selector.state()
         return EMState(number, params, tuple(changes), last if self.monotone else None, remembered, learned)
 
     def _restore(self, state: EMState, selector: Selector | None) -> Selector | None:
         """What chunks and the selector knew; gives the selection function as learned by then."""
-        for chunk, values in zip(self.chunks, state.remembered, strict=True):
-            for value in values:
-                chunk.remember(value)
+        self.executor.restore(self.chunks, state.remembered)
         return None if selector is None else selector.restore(state.selector)
 
     def _begin_selection(self, rng: np.random.Generator, state: EMState | None) -> Selector | None:
