@@ -18,7 +18,7 @@ N_POINTS, N_FEATURES, N_COMPONENTS = 24_000_000, 64, 64
 MOST = 2.0  # GB of resident memory
 
 
-def write(path: Path, n_points: int) -> None:
+def write(path: str, n_points: int) -> None:
     """Sparse sums of random fields, with noise."""
     rng = np.random.default_rng(0)
     components = rng.normal(size=(N_COMPONENTS, N_FEATURES)).astype(np.float32)
@@ -51,14 +51,16 @@ def fit(name: str, path: str) -> None:
 def main() -> None:
     n_points = int(sys.argv[1]) if len(sys.argv) > 1 else N_POINTS
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "X.npy"
-        write(path, n_points)
-        for name in ("LinCA", "GSC"):
-            subprocess.run([sys.executable, __file__, "--fit", name, str(path)], check=True)
+        path = str(Path(folder) / "X.npy")
+        # also the writing in a process of its own: a child's peak begins at that of its parent
+        for arguments in (["--write", path, str(n_points)], ["--fit", "LinCA", path], ["--fit", "GSC", path]):
+            subprocess.run([sys.executable, __file__, *arguments], check=True)
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--fit"]:
         fit(*sys.argv[2:4])
+    elif sys.argv[1:2] == ["--write"]:
+        write(sys.argv[2], int(sys.argv[3]))
     else:
         main()

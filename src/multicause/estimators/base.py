@@ -23,7 +23,7 @@ from multicause._compat import (
     check_sample_weight,
     fit_with_callbacks,
 )
-from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, row_source, split
+from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, reader_for, row_source, split
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
 from multicause.learning.driver import Progress
@@ -332,7 +332,7 @@ class MulticauseEstimator(
             check_range(rows, reset, chunk.start)
             return largest_magnitude(rows)
 
-        with self._executor(X) as executor:
+        with reader_for(X, self.n_jobs) as executor:
             refuse_magnitude(executor.map_reduce(largest_of, split(X, X.shape[1], self._chunk_size), max))
         return X
 

@@ -51,6 +51,10 @@ def current_client() -> Client | None:
         return None
 
 
+class NoWorkersError(TimeoutError):
+    """A cluster that has had no worker for too long."""
+
+
 class DaskCluster(InProcess):
     """Runs tasks on a cluster; what is not a chunk of the data runs here.
 
@@ -132,7 +136,9 @@ class DaskCluster(InProcess):
             try:
                 answers = self._answers(blob, groups, combine)
                 break
-            except CancelledError:  # what was sent to a worker died with it
+            except NoWorkersError:
+                raise
+            except (CancelledError, OSError):  # what was sent to a worker died with it, or on its way
                 if attempt == _ATTEMPTS - 1 or self.client.status != "running":
                     raise
                 self._forget_lost()
@@ -149,9 +155,11 @@ class DaskCluster(InProcess):
         bundles = self._bundles(len(groups), threads)
         futures = [self._submit(task, bundle, groups, combine, {}) for bundle in bundles]
         while True:
-            answers = self._gather(futures)
+            self._wait(futures)
+            answers = self.client.gather(futures)
             lacking = [(i, answer.groups) for i, answer in enumerate(answers) if isinstance(answer, Missing)]
             if not lacking:
+                self._note_moves(bundles, answers)
                 return answers
             for i, lost in lacking:
                 pasts = {
@@ -185,21 +193,26 @@ class DaskCluster(InProcess):
             key=f"multicause-{uuid4().hex}", workers=[self._homes[bundle[0]]], allow_other_workers=True,
         )  # fmt: skip
 
-    def _gather(self, futures: list[Future]) -> list[Any]:
-        """The results, or an error where the cluster has lost all its workers for too long."""
+    def _note_moves(self, bundles: list[list[int]], answers: list[Answer]) -> None:
+        """A task may have run elsewhere than on its home: what chunks remember is there now."""
+        for bundle, answer in zip(bundles, answers, strict=True):
+            if answer.changed:
+                self._homes |= dict.fromkeys(bundle, answer.where)
+
+    def _wait(self, futures: list[Future]) -> None:
+        """Until they are done, or an error where the cluster has lost all its workers for too long."""
         while True:
             try:
                 wait(futures, timeout=1.0)
-                break
+                return
             except TimeoutError:
                 self._await_workers()
-        return self.client.gather(futures)
 
     def _await_workers(self) -> None:
         began = time.monotonic()
         while not self._threads():
             if time.monotonic() - began > self.timeout:
-                raise TimeoutError(
+                raise NoWorkersError(
                     f"The cluster of {self.client} has had no worker for {self.timeout:g} s. Start "
                     "workers, or wait longer for them: multicause.execution.on(client, timeout=...)."
                 )
@@ -250,15 +263,12 @@ class DaskCluster(InProcess):
             if weights is not None and (id(weights), start) not in self._weights:
                 part = _part(weights, group)
                 self._weights[id(weights), start] = weights, self.client.scatter(part, workers=home, hash=False)
+        latest = [*dict.fromkeys(key for key, _ in self._weights)][-2:]  # weights of classified data change for ever
+        self._weights = {key: value for key, value in self._weights.items() if key[0] in latest}
 
     def _gather_homes(self, computed: list[Future]) -> None:
         """The homes of blocks that the cluster itself computed."""
-        while True:
-            try:
-                wait(computed, timeout=1.0)
-                break
-            except TimeoutError:
-                self._await_workers()
+        self._wait(computed)
         where = self.client.who_has(computed)
         for index, future in enumerate(computed):
             if where.get(future.key):

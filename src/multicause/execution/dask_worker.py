@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
+from distributed import get_worker
 
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import single_threaded_blas, tree_reduce
@@ -30,6 +31,7 @@ class Answer(NamedTuple):
 
     nodes: Nodes
     changed: bool
+    where: str  # the worker's address
 
 
 class Missing(NamedTuple):
@@ -73,7 +75,7 @@ def run_bundle(
             found = map(run, chunks)
             nodes[0, order.group] = list(found) if combine is None else tree_reduce(found, combine)
             changed |= _keep(order, [chunk.memory for chunk in chunks], before)
-    return Answer(nodes if combine is None else merged(nodes, combine), changed)
+    return Answer(nodes if combine is None else merged(nodes, combine), changed, get_worker().address)
 
 
 def _remembers(order: Order) -> bool:

@@ -56,12 +56,25 @@ def on(client: Any, *, timeout: float = 60.0) -> Iterator[Any]:
 
 def executor_for(X: Any, n_jobs: int | None) -> InProcess:
     """A cluster where one was chosen, or where the data are on one; else threads."""
-    cluster = _chosen.get()
-    if cluster is None and isinstance(X, RowSource) and hasattr(X, "array"):
-        from multicause.execution.dask_cluster import current_client
+    return _executor(_chosen.get() or _cluster_of(X), n_jobs)
 
-        client = current_client()
-        cluster = None if client is None else Cluster(client, 60.0)
+
+def reader_for(X: Any, n_jobs: int | None) -> InProcess:
+    """For a single look at the data: only what is on a cluster is looked at there."""
+    return _executor(_cluster_of(X), n_jobs)
+
+
+def _cluster_of(X: Any) -> Cluster | None:
+    """The cluster where the data are."""
+    if not (isinstance(X, RowSource) and hasattr(X, "array")):  # a dask array
+        return None
+    from multicause.execution.dask_cluster import current_client
+
+    client = current_client()
+    return _chosen.get() or (None if client is None else Cluster(client, 60.0))
+
+
+def _executor(cluster: Cluster | None, n_jobs: int | None) -> InProcess:
     if cluster is None:
         return InProcess(effective_threads(n_jobs))
     from multicause.execution.dask_cluster import DaskCluster
