@@ -72,6 +72,7 @@ def main() -> None:
         verdict = "met" if overhead < MOST else "not met"
         print(f"an iteration here {seconds['here']:.2f} s, there {seconds['there']:.2f} s: {overhead:+.0%}, {verdict}")
         killed = fit(Clock(5, client), client)  # four iterations are done
+        client.wait_for_workers(2, timeout=120)  # a cluster that closes while a worker starts may wait for ever
         print(f"same bits with a worker killed: {np.array_equal(here.components_, killed.components_)}")
 
 

@@ -1,5 +1,9 @@
 """Fits on a Dask cluster: the bits of one process, whatever happens to the workers."""
 
+import os
+import signal
+from threading import Timer
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -105,6 +109,26 @@ def test_workers_that_leave_and_join_change_nothing(name, cluster, client, X, mo
 
     At(monkeypatch, 3, replace_a_worker)
     assert_same_fit(here, clone(ESTIMATORS[name]).fit(X, executor=client))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["plain", "monotone", "learned selection"])
+def test_a_worker_that_is_killed_changes_nothing(name, X, monkeypatch):
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+        chunks_of(256),
+    ):
+        here = clone(ESTIMATORS[name]).fit(X)
+
+        def kill_soon():
+            process = min(client.run(os.getpid).values())
+            Timer(0.02, os.kill, (process, signal.SIGKILL)).start()
+
+        At(monkeypatch, 3, kill_soon)
+        there = clone(ESTIMATORS[name]).fit(X, executor=client)
+        client.wait_for_workers(2, timeout=120)  # a cluster that closes while a worker starts may wait for ever
+    assert_same_fit(here, there)
 
 
 def test_memory_that_is_lost_is_made_again(client, X, monkeypatch):
