@@ -37,6 +37,9 @@ class MCAOfShares(MCA):
     def _validate(self, X, reset):
         return expit(TruncatedDictionaryEstimator._validate(self, X, reset))
 
+    def _check_range(self, X, reset, start=0):
+        """What is squashed afterwards may lie anywhere."""
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.positive_only = False
@@ -115,6 +118,15 @@ FAILS = {
     "check_sample_weight_equivalence_on_dense_data": "components start from rows of the data, whatever their weights",
 }
 
+TAKEN_FOR_CLASSIFIERS = "scikit-learn's check takes what has predict_proba and learns from sparse data for a classifier"
+
+
+def known_to_fail(estimator):
+    """Checks that fail through no fault of the estimator; tests of our own cover what they are about."""
+    if not estimator.__sklearn_tags__().input_tags.sparse:
+        return {}
+    return {f"check_estimator_sparse_{kind}": TAKEN_FOR_CLASSIFIERS for kind in ("array", "matrix")}
+
 
 def objects_in_strips(check_name):
     """InvECA for images of a single row, as wide as the data of the check."""
@@ -148,7 +160,7 @@ def test_flat_images_of_another_size_than_image_shape_are_refused():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS, expected_failed_checks=known_to_fail)
 def test_scikit_learn_check(estimator, check):
     check(estimator)
 
@@ -164,8 +176,10 @@ def test_check_that_check_estimator_leaves_out(estimator, name):
 @pytest.mark.skipif(os.environ.get("SCIPY_ARRAY_API") != "1", reason="one check needs SCIPY_ARRAY_API=1")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 def test_no_check_is_skipped(estimator):
-    results = checks.check_estimator(clone(estimator), on_fail=None, on_skip=None)
-    assert {result["status"] for result in results} == {"passed"}
+    failing = known_to_fail(estimator)
+    results = checks.check_estimator(clone(estimator), on_fail=None, on_skip=None, expected_failed_checks=failing)
+    passed = [result for result in results if result["check_name"] not in failing]
+    assert {result["status"] for result in passed} == {"passed"}
     assert len(results) >= (53 if estimator.__sklearn_tags__().input_tags.allow_nan else 54)
 
 

@@ -1,5 +1,16 @@
-"""`python -m multicause`."""
+"""`python -m multicause`, and the command `multicause`."""
 
-from multicause.cli import main
+import sys
 
-main(prog_name="multicause")
+
+def run() -> None:
+    """Ctrl-C while the command line is still being imported is answered like any other."""
+    try:
+        from multicause.cli import main
+    except KeyboardInterrupt:
+        sys.exit("Aborted!")
+    main(prog_name="multicause")
+
+
+if __name__ == "__main__":
+    run()

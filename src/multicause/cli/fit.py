@@ -52,6 +52,7 @@ _OF_SELECTION = {
 @click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+@click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
 @click.option(
     "--checkpoint",
@@ -79,6 +80,7 @@ def command(
     checkpoint_every: int | str,
     resume: bool,
     report: Path | None,
+    scheduler: str | None,
     **settings: Any,
 ) -> None:
     """Learn the causes of DATA and save them as a model file."""
@@ -95,8 +97,10 @@ def command(
     _tell_of_gaps(data, X)
     _tell_of_checkpoint(checkpoint, resume)
     keeping = {"trace": trace, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+    if scheduler is not None and settings["model"] == "upoe":
+        raise click.UsageError("--model upoe holds its data in one process: leave out --scheduler.")
     with _ended_gently() as signals:
-        _learn(estimator, X, names, keeping)
+        _learn(estimator, X, names, {**keeping, "executor": scheduler})
     save_model(estimator, output)
     print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
     click.echo(f"Model saved to {output}")

@@ -4,7 +4,7 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from multicause._compat import (
@@ -25,15 +25,16 @@ from multicause._compat import (
 )
 from multicause.estimators.data_checks import (
     checked_weights,
+    largest_magnitude,
     refuse_extreme,
     refuse_huge,
+    refuse_magnitude,
     unmasked,
     unmasked_data,
     warn_of_unobserved,
 )
 from multicause.estimators.learned_checks import check_count, check_run
-from multicause.execution import Chunk, InProcess, split
-from multicause.execution.in_process import effective_threads
+from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, reader_for, row_source, split
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
 from multicause.learning.driver import Progress
@@ -122,13 +123,25 @@ class MulticauseEstimator(
     }
 
     @fit_with_callbacks
-    def fit(self, X, y=None, sample_weight=None, *, trace=None, checkpoint=None, checkpoint_every="30s", resume=False):
+    def fit(
+        self,
+        X,
+        y=None,
+        sample_weight=None,
+        *,
+        trace=None,
+        checkpoint=None,
+        checkpoint_every="30s",
+        resume=False,
+        executor=None,
+    ):
         """Learn the model of the data.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data, one row per data point.
+            The data, one row per data point. Also read row by row, never all at once: a `numpy.memmap`, a dataset of
+            h5py, an array of Zarr or dask, a list of blocks of rows, or a function that returns an iterator over them.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -142,6 +155,8 @@ class MulticauseEstimator(
         resume : bool, default=False
             Go on from `checkpoint`, to the bit as if the fit had never stopped; start anew where there is no such file
             yet. A checkpoint of other data or settings is refused.
+        executor : distributed.Client or None, default=None
+            The cluster to run on; None runs where the data are, or `multicause.execution.on` says, else here.
 
         Returns
         -------
@@ -149,10 +164,10 @@ class MulticauseEstimator(
             The fitted estimator.
         """
         keeping = Keeping.checked(trace, checkpoint, checkpoint_every, resume)
-        with self._kept_on_errors():
+        with nullcontext() if executor is None else on(executor), self._kept_on_errors():
             X = self._validate(X, reset=True)
             weights = checked_weights(sample_weight, X)
-            if self._allows_missing:
+            if self._allows_missing and isinstance(X, np.ndarray):
                 warn_of_unobserved(X, weights, getattr(self, "feature_names_in_", None))
             stop = self._learn(X, weights, keeping)
         if stop is Stop.INTERRUPTED:
@@ -328,13 +343,49 @@ class MulticauseEstimator(
             self.__dict__.update(before)
             raise
 
-    def _validate(self, X, reset: bool) -> np.ndarray:
+    def _validate(self, X, reset: bool) -> Any:
+        """X in single or double precision: an array, or what reads its rows where it is not in memory."""
+        source = self._source_of(X)
+        if source is not None:
+            return self._validate_source(source, reset)
         X = unmasked_data(X, type(self).__name__, self._allows_missing)
         finite, fewest = "allow-nan" if self._allows_missing else True, self._fewest_samples if reset else 1
         types = [np.float64, np.float32]
         X = validate_data(self, X, dtype=types, reset=reset, ensure_all_finite=finite, ensure_min_samples=fewest)
         refuse_extreme(X)
+        self._check_range(X, reset)
         return X
+
+    def _source_of(self, X) -> RowSource | None:
+        """What reads X by rows, where it is not in memory and the estimator can do without that."""
+        return row_source(X)
+
+    def _validate_source(self, X: RowSource, reset: bool) -> RowSource:
+        """The same checks, chunk by chunk."""
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        fewest = self._fewest_samples if reset else 1
+        if len(X) < fewest:
+            raise ValueError(
+                f"Found array with {len(X)} sample(s) (shape={X.shape}) while a minimum of {fewest} is required."
+            )
+        name, missing, check_range = type(self).__name__, self._allows_missing, self._check_range
+
+        def largest_of(chunk: Chunk) -> float:
+            rows = chunk.rows()
+            assert_all_finite(rows, allow_nan=missing, estimator_name=name, input_name="X")
+            check_range(rows, reset, chunk.start)
+            return largest_magnitude(rows)
+
+        with reader_for(X, self.n_jobs) as executor:
+            refuse_magnitude(executor.map_reduce(largest_of, split(X, X.shape[1], self._chunk_size), max))
+        return X
+
+    def _check_range(self, X: np.ndarray, reset: bool, start: int = 0) -> None:
+        """Refuse rows outside of the range that the model is for; their numbers begin at `start`."""
+
+    def _executor(self, X: Any) -> InProcess:
+        """Where the chunks of X are worked on."""
+        return executor_for(X, self.n_jobs)
 
     def _check_fitted(self) -> None:
         """Settings and learned attributes may have been changed since the fit, and kernels index unchecked."""
@@ -362,7 +413,7 @@ class MulticauseEstimator(
         X = self._validate_fitted(X)
         model = self._prepared()
         chunks = split(X, self._n_features_out, self._chunk_size)
-        with InProcess(effective_threads(self.n_jobs)) as executor:
+        with self._executor(X) as executor:
             answers = list(executor.map(lambda chunk: question(model, chunk), chunks))
         return np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
 

@@ -43,7 +43,14 @@ def refuse_huge(S: np.ndarray, name: str) -> None:
 
 def refuse_extreme(X: np.ndarray) -> None:
     """Data whose squares overflow, or vanish, cannot be learned from."""
-    largest = max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+    refuse_magnitude(largest_magnitude(X))
+
+
+def largest_magnitude(X: np.ndarray) -> float:
+    return max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+
+
+def refuse_magnitude(largest: float) -> None:
     if largest > LARGEST or 0.0 < largest < 1.0 / LARGEST:
         raise ValueError(
             f"The largest magnitude in X is {largest:.3g}, whose square leaves the range of floating-point "

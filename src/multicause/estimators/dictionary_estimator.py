@@ -18,6 +18,7 @@ from multicause.estimators.parameter_checks import (
     check_covariance,
     check_slab_mean,
 )
+from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Annealing, Outcome, Plan, Stop
 from multicause.models import BernoulliPrior, DataMoments, DictionaryParams, GaussianNoise
@@ -199,7 +200,7 @@ class DictionaryEstimator(SelectingEstimator):
 
 
 @dataclass(eq=False, repr=False)
-class TruncatedDictionaryEstimator(DictionaryEstimator):
+class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
     """Base of those whose posterior is a sum over the states of the candidates."""
 
     _: KW_ONLY
@@ -209,6 +210,7 @@ class TruncatedDictionaryEstimator(DictionaryEstimator):
 
     _parameter_constraints = {
         **DictionaryEstimator._parameter_constraints,
+        **StreamingEstimator._parameter_constraints,
         "selection": [StrOptions({"model-based"}), GPSelect],
         "max_active": [COUNT, StrOptions({"auto"})],
         "singletons": ["boolean"],

@@ -36,6 +36,10 @@ ARGUMENTS = {
         Most EM iterations; exactly as many for an annealed fit.""",
     "tol": """float, default={default}
         Stop when the free energy per data point gains less, twice in a row. 0 runs all iterations.""",
+    "learning_decay": """float, default={default}
+        kappa of `partial_fit`, in (0.5, 1]: batch t moves the statistics by rho_t = (t + learning_offset)^-kappa.""",
+    "learning_offset": """float, default={default}
+        How little the first batches of `partial_fit` move the statistics.""",
     "n_init": """int, default=1
         Fits from different starts, of which the one with the largest free energy is kept.""",
     "warm_start": """bool, default=False
@@ -64,6 +68,8 @@ ATTRIBUTES = {
         Number of iterations done.""",
     "stop_": """Stop
         Why the fit ended.""",
+    "stream_": """dict
+        What `partial_fit` goes on from, where it was called.""",
     "selection_function_": """SelectionFunction
         The selection function that was learned, where `selection` is a GPSelect.""",
     "n_features_in_": """int
@@ -72,7 +78,10 @@ ATTRIBUTES = {
         Names of the features, where X had string column names.""",
 }
 _OF_THE_RUN = ("max_iter", "tol", "n_init", "warm_start", "random_state", "n_jobs", "verbose")  # come last
-_ALWAYS = ("free_energy_", "n_iter_", "stop_", "selection_function_", "n_features_in_", "feature_names_in_")
+_ALWAYS = (
+    "free_energy_", "n_iter_", "stop_", "stream_", "selection_function_", "n_features_in_", "feature_names_in_",
+)  # fmt: skip
+_NEEDS = {"selection_function_": "selection", "stream_": "learning_decay"}  # attributes that go with an argument
 
 
 def documented(cls: Estimator) -> Estimator:
@@ -95,9 +104,7 @@ def documented(cls: Estimator) -> Estimator:
     }
     doc = _complete(doc, "Parameters", {name: shared.get(name) for name in arguments}, cls)
     own = _entries(_section(doc, "Attributes"))
-    always = [
-        name for name in _ALWAYS if name not in own and (name != "selection_function_" or "selection" in arguments)
-    ]
+    always = [name for name in _ALWAYS if name not in own and _NEEDS.get(name, name) in {*arguments, name}]
     cls.__doc__ = _complete(doc, "Attributes", {name: ATTRIBUTES.get(name) for name in [*own, *always]}, cls)
     return cls
 

@@ -12,8 +12,7 @@ import numpy as np
 from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
 from multicause.estimators.learned_checks import check_floats
-from multicause.execution import InProcess, split
-from multicause.execution.in_process import effective_threads
+from multicause.execution import split
 from multicause.learning import EM, Outcome, Stop, run
 from multicause.learning.checkpoints import digest_of_value
 from multicause.learning.driver import Learner, Progress
@@ -94,7 +93,7 @@ class EMEstimator(MulticauseEstimator):
         S = self._check_latents(S)
         if not isinstance(model, SpikeSlabMax) and not np.isin(S, (0.0, 1.0)).all():
             raise ValueError("S must hold states of zeros and ones. Got other numbers: round them, S > 0.5.")
-        return model.log_joint(params, X.astype(np.float64), S)
+        return model.log_joint(params, np.asarray(X, dtype=np.float64), S)
 
     def fitted_model(self):
         """The generative model and its parameters, as `multicause.models` and `multicause.testing` know them.
@@ -145,7 +144,7 @@ class EMEstimator(MulticauseEstimator):
     def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         n_components = self._count_components(X.shape[1])
         chunks = split(X, n_components, self._chunk_size, weights)
-        with InProcess(effective_threads(self.n_jobs)) as executor:
+        with self._executor(X) as executor:
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
             fit = self._fit_of(n_components, moments)
@@ -165,8 +164,7 @@ class EMEstimator(MulticauseEstimator):
         with self._readers(X, learner.n_steps, n_init, keeping.trace, checkpoint, progress) as readers:
 
             def one_fit(restart: int, rng: np.random.Generator, progress: Progress | None) -> Outcome:
-                for chunk in em.chunks:
-                    chunk.forget()
+                em.executor.forget(em.chunks)
                 params = None
                 if progress is None:
                     params = warm if warm is not None else fit.start(em, rng)
@@ -185,9 +183,11 @@ class EMEstimator(MulticauseEstimator):
         params, wanted = self._params(), em.model.init_params(em.moments, np.random.default_rng(0))
         for name, old, new in zip(params._fields, params, wanted, strict=True):
             if np.shape(old) != np.shape(new):
+                asked = "warm_start=True" if self.warm_start else "partial_fit"
+                way_out = "Set warm_start=False to start anew." if self.warm_start else "Start anew with a clone."
                 raise ValueError(
-                    f"warm_start=True goes on from {name}_ of shape {np.shape(old)}, but the settings and the columns "
-                    f"of X now ask for {np.shape(new)}. Set warm_start=False to start anew."
+                    f"{asked} goes on from {name}_ of shape {np.shape(old)}, but the settings and the columns of X now "
+                    f"ask for {np.shape(new)}. {way_out}"
                 )
         return params
 

@@ -3,10 +3,13 @@
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
+from scipy.sparse import issparse
+
 from multicause._compat import StrOptions
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.documentation import documented
 from multicause.estimators.parameter_checks import refuse_negative
+from multicause.execution.sources import CsrRows
 from multicause.models import (
     DictionaryParams,
     GaussianNoise,
@@ -103,13 +106,16 @@ class ETNMF(TruncatedDictionaryEstimator):
     def _needs_background(self) -> bool:
         return True
 
-    def _validate(self, X, reset):
-        X = super()._validate(X, reset)
+    def _source_of(self, X):
+        return CsrRows(X) if self.noise == "poisson" and issparse(X) else super()._source_of(X)
+
+    def _check_range(self, X, reset, start=0):
         if self.noise == "poisson":
-            refuse_negative(X, "X", "ETNMF(noise='poisson')", "Shift or clip the data, or use noise='gaussian'.")
+            way_out = "Shift or clip the data, or use noise='gaussian'."
+            refuse_negative(X, "X", "ETNMF(noise='poisson')", way_out, start)
         elif reset and not self.allow_negative:  # samples of the model itself may be negative
-            refuse_negative(X, "X", "ETNMF", "Shift or clip the data, set allow_negative=True, or use LinCA.")
-        return X
+            way_out = "Shift or clip the data, set allow_negative=True, or use LinCA."
+            refuse_negative(X, "X", "ETNMF", way_out, start)
 
     def _check_components(self, components, shape, name):
         components = super()._check_components(components, shape, name)
@@ -118,5 +124,6 @@ class ETNMF(TruncatedDictionaryEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.noise == "poisson"
         tags.input_tags.positive_only = self.noise == "poisson" or not self.allow_negative
         return tags

@@ -104,18 +104,16 @@ class MCA(TruncatedDictionaryEstimator):
     def _needs_background(self) -> bool:
         return self.noise == "exponential"
 
-    def _validate(self, X, reset):
-        X = super()._validate(X, reset)
+    def _check_range(self, X, reset, start=0):
         name = f"MCA(noise={self.noise!r})"
         if self._noise.lowest == 0.0:
-            refuse_negative(X, "X", name, "Shift or clip the data, or use noise='gaussian'.")
+            refuse_negative(X, "X", name, "Shift or clip the data, or use noise='gaussian'.", start)
         if (self._noise.highest < X).any():
             row, column = np.unravel_index(np.argmax(X), X.shape)
             raise ValueError(
-                f"{name} needs data between 0 and {self._noise.highest:g}, but X holds {X.max():.3g} at row {row}, "
-                f"column {column}. Rescale the data, or use other noise."
+                f"{name} needs data between 0 and {self._noise.highest:g}, but X holds {X.max():.3g} at row "
+                f"{start + row}, column {column}. Rescale the data, or use other noise."
             )
-        return X
 
     def _check_components(self, components, shape, name):
         components = super()._check_components(components, shape, name)

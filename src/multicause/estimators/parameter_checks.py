@@ -53,13 +53,14 @@ def check_background(background, noise: MeanNoise, positive: bool, name: str) ->
     return float(background)
 
 
-def refuse_negative(values: np.ndarray, name: str, estimator: str, way_out: str) -> None:
-    """Raise where a non-negative model gets a negative number; the first words are scikit-learn's."""
+def refuse_negative(values: np.ndarray, name: str, estimator: str, way_out: str, start: int = 0) -> None:
+    """Raise where a non-negative model gets a negative number in rows from `start` on; scikit-learn's first words."""
     lowest = values.min()
     if lowest < 0.0:
         row, column = np.unravel_index(np.argmin(values), values.shape)
         raise ValueError(
-            f"Negative values in data passed to {estimator}: {name} holds {lowest:.3g} at row {row}, column {column}. "
+            f"Negative values in data passed to {estimator}: {name} holds {lowest:.3g} at row {start + row}, "
+            f"column {column}. "
             f"{way_out}"
         )
 

@@ -146,11 +146,9 @@ class PoissonMCAEstimator(EMEstimator):
         given = self._initial_values.get("components")
         return None if given is None else self._check_components(given, shape, "init['components']")
 
-    def _validate(self, X, reset):
-        X = super()._validate(X, reset)
+    def _check_range(self, X, reset, start=0):
         way_out = "Counts are not negative: shift or clip the data, or use MCA with Gaussian noise."
-        refuse_negative(X, "X", type(self).__name__, way_out)
-        return X
+        refuse_negative(X, "X", type(self).__name__, way_out, start)
 
     def _check_components(self, components, shape, name: str) -> np.ndarray:
         components = check_components(components, shape, name)

@@ -8,8 +8,9 @@ import numpy as np
 from multicause._compat import StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE
 from multicause.estimators.documentation import documented
-from multicause.estimators.em_estimator import Fit, SelectingEstimator
+from multicause.estimators.em_estimator import Fit
 from multicause.estimators.parameter_checks import check_covariances, check_means, check_weights, invert
+from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Outcome, Plan, Stop
 from multicause.learning.initialisation.clusters import start_clusters
@@ -19,7 +20,7 @@ from multicause.posteriors import TruncatedPosterior
 
 @documented
 @dataclass(eq=False, repr=False)
-class TruncatedGaussianMixture(SelectingEstimator):
+class TruncatedGaussianMixture(StreamingEstimator):
     """Gaussian mixture in which each data point belongs to a few of the clusters only.
 
         p(y) = sum_c pi_c N(y; mu_c, Sigma_c)                                                    [GPS eq. 5.1]
@@ -85,7 +86,7 @@ class TruncatedGaussianMixture(SelectingEstimator):
     precisions_init: Any = None
 
     _parameter_constraints = {
-        **SelectingEstimator._parameter_constraints,
+        **StreamingEstimator._parameter_constraints,
         "n_components": [COUNT],
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "n_candidates": [COUNT, None],
@@ -172,7 +173,7 @@ class TruncatedGaussianMixture(SelectingEstimator):
     def _params_type(self):
         return GaussianMixtureParams
 
-    def _validate(self, X, reset: bool) -> np.ndarray:
+    def _validate(self, X, reset: bool) -> Any:
         X = super()._validate(X, reset)
         if reset and len(X) < self.n_components:
             raise ValueError(

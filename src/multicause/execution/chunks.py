@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from multicause.execution.reproducible_matmul import TILE
+from multicause.execution.sources import RowSource
 
 _WORK_BYTES = 8 * 2**20  # aim for a chunk's rows and its (rows, H) work array
 _MOST_ROWS = 4096  # larger chunks gain nothing
@@ -29,7 +30,7 @@ class Chunk:
     Whoever wants to remember something has a class for it; a chunk remembers one value of each class.
     """
 
-    X: np.ndarray  # all data; only the chunk's rows are ever read
+    X: np.ndarray | RowSource  # all data; only the chunk's rows are ever read
     start: int
     stop: int
     weights: np.ndarray | None = None  # sample weights of all data
@@ -82,7 +83,7 @@ def chunks_of(n_rows: int) -> Iterator[None]:
 
 
 def split(
-    X: np.ndarray, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
+    X: np.ndarray | RowSource, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
 ) -> list[Chunk]:
     """Cut `X` into chunks of `chunk_size` rows, rounded up to whole tiles; by default into what keeps 64 threads busy.
 

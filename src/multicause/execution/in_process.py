@@ -10,6 +10,8 @@ from typing import Any, Generic, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from multicause.execution.chunks import Chunk
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -58,7 +60,7 @@ class _SingleThreadedBlas:
                 self._limit = None
 
 
-_single_threaded_blas = _SingleThreadedBlas()
+single_threaded_blas = _SingleThreadedBlas()
 
 
 class InProcess:
@@ -73,7 +75,7 @@ class InProcess:
         self._stack = ExitStack()
 
     def __enter__(self) -> "InProcess":
-        self._stack.enter_context(_single_threaded_blas)
+        self._stack.enter_context(single_threaded_blas)
         # also for one thread: a compiled kernel on the main thread would turn Ctrl-C into a SystemError, or worse
         self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
         self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
@@ -114,6 +116,22 @@ class InProcess:
         finally:
             tree.stopped = True  # an interrupted caller waits for no more chunks
         return tree.total
+
+    def forget(self, chunks: Sequence[Chunk]) -> None:
+        """Let chunks remember nothing."""
+        for chunk in chunks:
+            chunk.forget()
+
+    def remembered(self, chunks: Sequence[Chunk]) -> Callable[[], tuple[tuple[Any, ...], ...]]:
+        """What chunks remember now, once it is asked for."""
+        now = tuple(chunk.remembered() for chunk in chunks)
+        return lambda: now
+
+    def restore(self, chunks: Sequence[Chunk], values: Sequence[Sequence[Any]]) -> None:
+        """Let chunks remember what they did then."""
+        for chunk, kept in zip(chunks, values, strict=True):
+            for value in kept:
+                chunk.remember(value)
 
 
 class _Reduction(Generic[Item, Result]):

@@ -100,11 +100,13 @@ class Checkpoint:
         if self._latest is None:
             return
         tensors: dict[str, np.ndarray] = {}
+        state = self._latest.state
+        progress = self._latest._replace(state=state.settled() if hasattr(state, "settled") else state)
         header = {
             "format": "multicause-checkpoint",
             "format_version": FORMAT_VERSION,
             "identity": self.identity,
-            "progress": encode("progress", self._latest, tensors, self._classes),
+            "progress": encode("progress", progress, tensors, self._classes),
         }
         try:
             write_tensors(self.path, header, tensors)
@@ -144,7 +146,7 @@ class ForeignCheckpointError(TensorFileError):
     """A checkpoint of other data, or of other settings."""
 
 
-def digest_of_array(array: np.ndarray | None) -> str:
+def digest_of_array(array: Any) -> str:
     if array is None:
         return "none"
     digest = sha256(f"{array.dtype.str} {array.shape}".encode())

@@ -14,6 +14,7 @@ class Stop(Enum):
     NOT_AT_REST = "the iterations ran out before the components converged: raise max_iter"
     EXPERTS_FOUND = "all the experts that were asked for, or that there is room for, were found"
     NO_MORE_EXPERTS = "no further expert was found that makes the data more likely than a Gaussian does"
+    BATCH_LEARNED = "partial_fit learned from one batch; more may follow"
     CALLBACK = "a callback asked to stop"
     INTERRUPTED = "the fit was interrupted; the last completed iteration is kept"
     PARAMETERS_GIVEN = "the parameters were given, not learned"

@@ -64,6 +64,13 @@ class Perturbable(Protocol):
     def perturb(self, params: Params, scale: float, rng: np.random.Generator) -> Params: ...
 
 
+@runtime_checkable
+class Recentred(Protocol):
+    """A model whose statistics are about its parameters, so that those of several parameters do not add up."""
+
+    def recentre(self, statistics: Any, before: Params, after: Params) -> Any: ...  # about `after` instead of `before`
+
+
 def heated(model: Any, beta: float) -> Any:
     """The model whose p(s, y)^beta is the posterior at an inverse temperature: itself, unless it is Heated."""
     return model.heated(beta) if isinstance(model, Heated) else model

@@ -124,6 +124,21 @@ class GaussianMixture:
         covariances = np.where(_along(rdd, used), covariances, params.covariances)
         return GaussianMixtureParams(size / size.sum(), means, covariances)
 
+    def recentre(
+        self, statistics: GaussianMixtureStatistics, before: GaussianMixtureParams, after: GaussianMixtureParams
+    ) -> GaussianMixtureStatistics:
+        """The sums about the means of `after`: d = y - mu grows by how far mu has moved back."""
+        weight, r, rd, rdd = statistics
+        back = before.means - after.means
+        if self.covariance_type == "full":
+            cross = rd[:, :, None] * back[:, None, :]
+            crossed = cross + cross.transpose(0, 2, 1)
+        else:
+            crossed = 2.0 * rd * back
+            crossed = crossed if self.covariance_type == "diag" else crossed.mean(axis=1)
+        moved = rdd + crossed + _along(rdd, r) * self._outer(back)
+        return GaussianMixtureStatistics(weight, r, rd + r[:, None] * back, moved)
+
     def variances(self, params: GaussianMixtureParams) -> np.ndarray:
         """The diagonal of every Sigma_c, (C, D)."""
         if self.covariance_type == "full":

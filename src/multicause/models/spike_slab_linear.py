@@ -176,6 +176,17 @@ class SpikeSlabLinear(DictionaryModel):
             new["noise_variance"] = self.noise.new_variance(self._squares(components, statistics), statistics.weight)
         return params._replace(**new)
 
+    def recentre(
+        self, statistics: SpikeSlabStatistics, before: SpikeSlabParams, after: SpikeSlabParams
+    ) -> SpikeSlabStatistics:
+        """Correlated coefficients are summed about mu: z - mu grows by how far mu has moved back."""
+        if self.prior.slab == "diagonal":
+            return statistics
+        back = before.slab_mean - after.slab_mean
+        cross, weight = np.outer(statistics.z, back), statistics.weight
+        zz = statistics.zz + cross + cross.T + weight * np.outer(back, back)
+        return statistics._replace(z=statistics.z + weight * back, zz=zz)
+
     def _squares(self, components: np.ndarray, statistics: SpikeSlabStatistics) -> Any:
         """sum_n w_n <(y - x W)(y - x W)^T>, as much of it as the noise has; its mean diagonal for one variance."""
         if self.noise.shape == "full":

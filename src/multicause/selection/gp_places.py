@@ -10,6 +10,7 @@ regression is exact with all of them, and prediction is one correlation of the i
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ from multicause.selection.gp_select import (
     Observed,
     best_columns,
     check_function,
-    targets_of,
+    targets_among,
     with_random_ones,
 )
 
@@ -251,13 +252,18 @@ class LearnedPlaces(Selector):
         self.n_components = n_components
         n_values = len(self._offsets) * selection.image_shape[2]  # of a window
         self._rows = np.flatnonzero(np.concatenate([chunk.row_weights() for chunk in chunks]) > 0.0)
-        ends = np.array([(rows.min(), rows.max()) for rows in map(_counted, chunks) if rows.size])
+        ends = np.array([pair for pair in executor.map(_ends, chunks) if pair is not None])
         n_knots = int(np.clip(_MOST_FEATURES // n_values, 2, N_KNOTS))
         self.knots = spread_knots(ends[:, 0].min(), ends[:, 1].max(), n_knots)
         self.kernel = selection.first_kernel(moments, self.knots)
         self._kernels = numba_cpu.load("places")
         self._second_moments = self._sum_second_moments(n_values * n_knots)
         self.function: PlaceSelectionFunction | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What choosing and observing need of it, wherever that is done."""
+        here = ("executor", "chunks", "_rows", "_second_moments")
+        return {name: value for name, value in vars(self).items() if name not in here}
 
     def scores(self, chunk: Chunk) -> np.ndarray | None:
         """What the other windows predict of each window, (n, H, P); None before anything was learned."""
@@ -339,7 +345,7 @@ class LearnedPlaces(Selector):
     def _draw_places(self, n_places: int, iteration: int) -> tuple[np.ndarray, np.ndarray]:
         """Rows and placements of windows, in random order: half of them where something is, if there are as many."""
         rng = np.random.default_rng([self.seed % 2**63, iteration])
-        found = [self._likely_places(chunk) for chunk in self.chunks]
+        found = list(self.executor.map(self._likely_places, self.chunks))
         rows, placements = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         kept = rng.permutation(len(rows))[: n_places // 2]
         n_anywhere = n_places - len(kept)
@@ -357,12 +363,10 @@ class LearnedPlaces(Selector):
     def _fit_kernel(self, places: tuple[np.ndarray, np.ndarray]) -> None:
         rows, placements = (a[:_SAMPLE] for a in places)
         S = np.zeros((len(rows), self.n_components))
-        for chunk in self.chunks:
-            for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
-                latents, values = targets_of(chunk, rows[i])
-                component, placement = np.divmod(latents, self.n_placements)
-                here = placement == placements[i]
-                S[i, component[here]] = values[here]
+        for i, latents, values in chain.from_iterable(self.executor.map(partial(targets_among, rows), self.chunks)):
+            component, placement = np.divmod(latents, self.n_placements)
+            here = placement == placements[i]
+            S[i, component[here]] = values[here]
         self.kernel = fit_kernel(self.kernel, self._windows_at(rows, placements), S, self.selection.gp.max_steps)
 
     def _smooth(self, places: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -399,12 +403,13 @@ class LearnedPlaces(Selector):
         channels = self.selection.image_shape[2]
         pixels = self._starts[placements][:, None] + self._offsets
         columns = (pixels[:, :, None] * channels + np.arange(channels)).reshape(len(rows), -1)
-        return np.asarray(self.chunks[0].X[rows[:, None], columns], dtype=np.float64)
+        return np.take_along_axis(np.asarray(self.chunks[0].X[rows], dtype=np.float64), columns, axis=1)
 
 
-def _counted(chunk: Chunk) -> np.ndarray:
-    """The rows that have a weight."""
-    return chunk.rows()[chunk.row_weights() > 0.0]
+def _ends(chunk: Chunk) -> tuple[float, float] | None:
+    """The smallest and the largest value of the rows that have a weight, if there are any."""
+    rows = chunk.rows()[chunk.row_weights() > 0.0]
+    return (float(rows.min()), float(rows.max())) if rows.size else None
 
 
 def _targets(chunk: Chunk) -> Any:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -245,6 +247,10 @@ class GPSelection(Selector):
         self._kernels = numba_cpu.load("gp_select")
         self.function: SelectionFunction | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What choosing and observing need of it, wherever that is done."""
+        return {name: value for name, value in vars(self).items() if name not in ("executor", "chunks", "_rows")}
+
     def candidates(self, chunk: Chunk, n_candidates: int, model_based: ModelBased) -> np.ndarray:
         """Candidates by what the other rows predict for each row, some drawn at random; at first all are random."""
         if self.function is None:
@@ -299,11 +305,10 @@ class GPSelection(Selector):
     def _fit_kernel(self) -> None:
         """On some of the rows, spread over all of them: their number bounds the cost."""
         rows = _spread(self._rows, _SAMPLE)
+        found = self.executor.map(partial(targets_among, rows), self.chunks)
         S = np.zeros((len(rows), self.n_components))
-        for chunk in self.chunks:
-            for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
-                latents, values = targets_of(chunk, rows[i])
-                S[i, latents] = values
+        for i, latents, values in chain.from_iterable(found):
+            S[i, latents] = values
         self.kernel = fit_kernel(self.kernel, self._inputs(rows), S, self.selection.max_steps)
 
     def _place_pivots(self) -> None:
@@ -319,8 +324,8 @@ class GPSelection(Selector):
         gram = self.executor.map_reduce(self._make_features, self.chunks, np.add)
         noise = noise_variance(self.kernel, self.mean)
         self._normal = linalg.cho_factor(gram + noise * np.eye(len(gram)), lower=True)
-        for chunk, leverage in zip(self.chunks, self.executor.map(self._leverage, self.chunks), strict=True):
-            chunk.remember(replace(_of(chunk, Features), leverage=leverage))
+        for _ in self.executor.map(self._make_leverage, self.chunks):
+            pass
 
     def _make_features(self, chunk: Chunk) -> np.ndarray:
         phi = features(self.kernel, self._filled(chunk.rows()), self._pivots)
@@ -328,9 +333,11 @@ class GPSelection(Selector):
         chunk.remember(Features(phi))
         return (chunk.row_weights()[:, None] * phi).T @ phi
 
-    def _leverage(self, chunk: Chunk) -> np.ndarray:
-        half = linalg.solve_triangular(self._normal[0], _of(chunk, Features).phi.T, lower=True)
-        return chunk.row_weights() * np.einsum("qn,qn->n", half, half)
+    def _make_leverage(self, chunk: Chunk) -> None:
+        features = _of(chunk, Features)
+        half = linalg.solve_triangular(self._normal[0], features.phi.T, lower=True)
+        leverage = chunk.row_weights() * np.einsum("qn,qn->n", half, half)
+        chunk.remember(replace(features, leverage=leverage))
 
     def _project(self, chunk: Chunk) -> np.ndarray:
         targets, phi = _of(chunk, Observed).targets, _of(chunk, Features).phi
@@ -350,11 +357,14 @@ def _of(chunk: Chunk, kind: type) -> Any:
     return value
 
 
-def targets_of(chunk: Chunk, row: int) -> tuple[np.ndarray, np.ndarray]:
-    """What is remembered of one of the chunk's rows: the latents that matter, and their posterior means."""
-    targets = _of(chunk, Observed).targets
-    span = slice(*targets.starts[row - chunk.start : row - chunk.start + 2])
-    return targets.latents[span], targets.values[span]
+def targets_among(rows: np.ndarray, chunk: Chunk) -> list[tuple[int, np.ndarray, np.ndarray]]:
+    """What is remembered of those rows that are the chunk's: their place among `rows`, the latents that matter, and
+    their posterior means."""
+    targets, found = _of(chunk, Observed).targets, []
+    for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
+        span = slice(*targets.starts[rows[i] - chunk.start : rows[i] - chunk.start + 2])
+        found.append((int(i), targets.latents[span], targets.values[span]))
+    return found
 
 
 def best_columns(scores: np.ndarray, n_candidates: int) -> np.ndarray:

@@ -28,8 +28,12 @@ class EMState(NamedTuple):
     params: Any  # after their M-steps
     changes: tuple[float | None, ...]  # of the components, as far as the schedule asked
     last: "LastStep | None"  # which the next one must rise above
-    remembered: tuple[tuple[Any, ...], ...]  # of each chunk
+    remembered: Any  # of each chunk, as a tuple; a function that fetches it, until it is settled
     selector: Any  # where one learns
+
+    def settled(self) -> "EMState":
+        """With all that chunks remembered then."""
+        return self._replace(remembered=self.remembered()) if callable(self.remembered) else self
 
 
 class LastStep(NamedTuple):
@@ -72,6 +76,14 @@ class EM:
         """How candidates are learned; None where the model chooses, or where there is nothing to choose."""
         return None if self.posterior.keeps_all(self.model) else self.posterior.selection
 
+    def expectations(self, params: Any) -> EStepResult:
+        """The E-step of all chunks, by itself."""
+        return self._e_step(params, Step(0), None)
+
+    def maximise(self, params: Any, statistics: Any, rng: np.random.Generator) -> Any:
+        """The M-step, by itself."""
+        return self._m_step(params, statistics, Step(0), rng)
+
     def steps(
         self, params: Any, rng: np.random.Generator, restart: int = 0, state: EMState | None = None
     ) -> Iterator[Record]:
@@ -111,7 +123,7 @@ class EM:
         self, number: int, params: Any, changes: list[float | None], last: LastStep, selector: Selector | None
     ) -> EMState:
         """References only: nothing that they refer to is changed in place."""
-        remembered = tuple(chunk.remembered() for chunk in self.chunks)
+        remembered = self.executor.remembered(self.chunks)
         learned = None if selector is None else selector.state()
         return EMState(number, params, tuple(changes), last if self.monotone else None, remembered, learned)
 
@@ -126,7 +138,7 @@ class EM:
             for value in values:
                 if hasattr(value, "fits") and not value.fits(chunk.stop - chunk.start, n_targets):
                     raise ValueError("The checkpoint holds candidates that do not exist. Fit without resume=True.")
-                chunk.remember(value)
+        self.executor.restore(self.chunks, state.remembered)
         return None if selector is None else selector.restore(state.selector)
 
     def _begin_selection(self, rng: np.random.Generator, state: EMState | None) -> Selector | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ class HebbianRule:
 class RowSampler:
     """Draws rows in proportion to their weights; neither their order nor a row given twice makes a difference."""
 
-    X: np.ndarray
+    X: Any  # all data
     rows: np.ndarray  # (N,) all rows, in an order that follows from their values
     reached: np.ndarray  # (N,) running sum of their weights
 

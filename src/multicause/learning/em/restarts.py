@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from multicause.execution.chunks import Chunk
 from multicause.learning.checkpoints import Checkpoint
 from multicause.learning.driver import Outcome, Progress
 from multicause.learning.em.em import keep_best
@@ -54,6 +55,10 @@ def score_of_well_explained(em: Any, outcome: Outcome) -> float:
     """
     prepared = em.posterior.prepare(em.model, outcome.params)
     free_energies = np.concatenate(list(em.executor.map(prepared.free_energies, em.chunks)))
-    weights = np.concatenate([chunk.row_weights() * chunk.rows().any(axis=1) for chunk in em.chunks])
+    weights = np.concatenate(list(em.executor.map(_weights_of_what_is_seen, em.chunks)))
     kept = keep_best(free_energies, weights, WELL_EXPLAINED * weights.sum())
     return float(kept @ free_energies / kept.sum()) if kept.any() else 0.0
+
+
+def _weights_of_what_is_seen(chunk: Chunk) -> np.ndarray:
+    return chunk.row_weights() * chunk.rows().any(axis=1)

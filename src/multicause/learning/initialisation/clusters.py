@@ -63,15 +63,15 @@ def _standardised(em: EM) -> Standardise:
     spread = np.sqrt(
         model.variances(model.equal_clusters(np.zeros((model.n_components, model.n_features)), em.moments.variance))[0]
     )
-    unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
-    return lambda rows: (rows - em.moments.mean) * unit
+    unit, mean = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0), em.moments.mean
+    return lambda rows: (rows - mean) * unit
 
 
 def _along_a_direction(em: EM, standardise: Standardise, rng: np.random.Generator) -> np.ndarray:
     """The numbers of all rows, in their order along a random direction."""
     direction = rng.standard_normal(em.moments.mean.shape)
-    where = [np.einsum("nd,d->n", standardise(chunk.rows()), direction) for chunk in em.chunks]
-    return np.argsort(np.concatenate(where), kind="stable")
+    places = em.executor.map(lambda chunk: np.einsum("nd,d->n", standardise(chunk.rows()), direction), em.chunks)
+    return np.argsort(np.concatenate(list(places)), kind="stable")
 
 
 def _distances_to(centres: np.ndarray, em: EM, standardise: Standardise) -> np.ndarray:

@@ -1,0 +1,100 @@
+"""Estimators that learn from a stream, batch by batch."""
+
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from multicause._compat import Interval, partial_fit_context
+from multicause.estimators.base import Keeping, seed_of
+from multicause.estimators.data_checks import checked_weights
+from multicause.estimators.em_estimator import SelectingEstimator
+from multicause.execution import split
+from multicause.learning import EM, Outcome, Stop
+from multicause.learning.em.online import BatchResult, Seen, StepSizes, learn_batch, pooled
+from multicause.learning.initialisation.moments import data_moments
+from multicause.models import DataMoments
+
+
+@dataclass(eq=False, repr=False)
+class StreamingEstimator(SelectingEstimator):
+    """Base of those with a `partial_fit`."""
+
+    _: KW_ONLY
+    learning_decay: Any = 0.6
+    learning_offset: Any = 2.0
+
+    _parameter_constraints = {
+        **SelectingEstimator._parameter_constraints,
+        "learning_decay": [Interval(Real, 0.5, 1.0, closed="right")],
+        "learning_offset": [Interval(Real, 0.0, None, closed="left")],
+    }
+
+    @partial_fit_context
+    def partial_fit(self, X, y=None, sample_weight=None):
+        """Learn from one batch of a stream: stochastic EM, with a decaying step on the statistics.
+
+            s <- (1 - rho_t) s + rho_t s_batch,   rho_t = (t + learning_offset)^-learning_decay
+
+        The first batch, which should be large, starts the model; after `fit`, its parameters are gone on from. Batches
+        of a few thousand rows serve well. `free_energy_` then holds one value, of the latest batch at the parameters
+        before it, and `n_iter_` the number of batches.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The batch.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the data points; all batches move the statistics alike, whatever their total weight.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        self._refuse_of_streams()
+        X = self._validate(X, reset=not hasattr(self, "stop_"))
+        weights = checked_weights(sample_weight, X)
+        stream = getattr(self, "stream_", {"seed": seed_of(self.random_state), "dtype": str(X.dtype)})
+        batch = self._learn_from(X, weights, stream)
+        outcome = Outcome(batch.params, np.array([batch.free_energy]), batch.seen.n_batches, Stop.BATCH_LEARNED)
+        self._keep(outcome, np.dtype(stream["dtype"]))
+        kept = {**batch.seen._asdict(), "moments": batch.seen.moments._asdict()}
+        self.stream_ = {"seed": stream["seed"], "dtype": stream["dtype"], **kept}
+        return self
+
+    def _learn_from(self, X: Any, weights: np.ndarray | None, stream: dict[str, Any]) -> BatchResult:
+        seen = None
+        if "statistics" in stream:
+            seen = Seen(stream["n_batches"], DataMoments(**stream["moments"]), stream["statistics"])
+        n_components, n_before = self._count_components(X.shape[1]), stream.get("n_batches", 0)
+        rng = np.random.default_rng(np.random.SeedSequence(stream["seed"], spawn_key=(n_before,)))
+        sizes = StepSizes(float(self.learning_decay), float(self.learning_offset))
+        with self._executor(X) as executor:
+            chunks = split(X, n_components, self._chunk_size, weights)
+            moments = pooled(None if seen is None else seen.moments, data_moments(executor, chunks))
+            fit = self._fit_of(n_components, moments)
+            em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments)
+            params = self._warm(em) if hasattr(self, "stop_") else fit.start(em, rng)
+            return learn_batch(em, params, seen, sizes, rng)
+
+    def _refuse_of_streams(self) -> None:
+        """What a stream has no place for: data points do not come again."""
+        asked = {
+            "annealing": getattr(self, "annealing", None) is not None,
+            "monotone=True": bool(getattr(self, "monotone", False)),
+            "a selection that is learned": self._learned_selection() is not None,
+        }
+        for what, wanted in asked.items():
+            if wanted:
+                raise ValueError(
+                    f"partial_fit of {type(self).__name__} sees each batch once and has no place for {what}. "
+                    "Leave it out, or use fit."
+                )
+
+    def _learn(self, X: Any, weights: np.ndarray | None, keeping: Keeping) -> Stop:
+        self.__dict__.pop("stream_", None)  # of the batches before
+        return super()._learn(X, weights, keeping)
