@@ -1,8 +1,7 @@
 """One pass of `partial_fit` over a million points against a fit: `python benchmarks/stream.py [N [M]]`.
 
 Prints the free energy per data point of both, on data held out, from the same good start and from a random one, and the
-memory that the stream added. Batches are drawn as they are needed; the fit gets the first M points, 200 000 by default:
-more of them change its free energy by less than a thousandth.
+memory that the stream added. Batches are drawn as they are needed; the fit gets the first M points, 200 000 by default.
 """
 
 import resource

@@ -15,7 +15,7 @@ from multicause.execution.sources import RowSource
 
 _WORK_BYTES = 8 * 2**20  # aim for a chunk's rows and its (rows, H) work array
 _MOST_ROWS = 4096  # larger chunks gain nothing
-_LEAST_ROWS = 256  # fewer would not be worth the Python around their kernels
+_LEAST_ROWS = 600  # fewer are not worth the Python around their kernels, which threads take in turns
 _LEAST_NUMBERS = 51_200  # in a chunk's rows and its work array, likewise
 _CHUNKS = 64  # or a multiple, where there are rows enough: any 2, 4, ... 64 threads get equal shares
 _chosen_size: ContextVar[int | None] = ContextVar("chunk_size", default=None)
