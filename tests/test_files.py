@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -90,6 +92,16 @@ def test_a_recording_is_not_overwritten_by_its_sources(tmp_path, monkeypatch):
     before = (tmp_path / "source1.wav").read_bytes()
     assert "name the same file" in refused("separate", "source1.wav", "-o", ".")
     assert (tmp_path / "source1.wav").read_bytes() == before
+
+
+def test_an_interrupt_that_was_answered_is_no_signal_at_the_end(tmp_path):
+    (tmp_path / "command.py").write_text(
+        "import sys, click; from multicause.cli.errors import OneLineErrors\n"
+        "@click.group(cls=OneLineErrors)\ndef main(): pass\n"
+        "@main.command()\ndef stop(): exec('raise KeyboardInterrupt')\nmain(['stop'])"
+    )
+    ended = subprocess.run([sys.executable, "-m", "command"], capture_output=True, text=True, cwd=tmp_path)
+    assert (ended.returncode, ended.stderr.split()) == (1, ["Aborted!"])
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
