@@ -45,8 +45,8 @@ class OneLineErrors(click.Group):
 def _ignore_interrupts() -> None:
     """All is written: Ctrl-C while Python shuts down would end a command that is done by a signal.
 
-    So would, under `python -m`, one that came inside an `exec`, as imports use it, and was answered: Python remembers it
-    until the next `exec`.
+    So would, under `python -m`, one that came inside an `exec`, as imports use it, and was answered: Python remembers
+    it until the next `exec`.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     exec("")
