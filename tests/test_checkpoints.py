@@ -259,7 +259,7 @@ def test_a_trace_goes_on_where_the_checkpoint_does(killed_after, tmp_path):
 
 
 def start_fit(folder, *more):
-    command = [sys.executable, "-m", "multicause.cli", "fit", "x.npy", "-n", "12", "--seed", "0", "--tol", "0"]
+    command = [sys.executable, "-m", "multicause", "fit", "x.npy", "-n", "12", "--seed", "0", "--tol", "0"]
     return subprocess.Popen([*command, "--checkpoint-every", "1", *more], cwd=folder, stdout=subprocess.PIPE, text=True)
 
 
