@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint results clean
 
 demo: $(VENV)/.installed
 	$(BIN)/multicause demo
@@ -29,6 +29,10 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml
 $(VENV)/.installed-dev: $(VENV)/.installed pyproject.toml
 	$(BIN)/python -m pip install --quiet --group dev
 	touch $@
+
+# RESULTS.md from benchmarks/records; `make results FROM=results` first takes over what `multicause reproduce` wrote there
+results: $(VENV)/bin/python
+	$(BIN)/python benchmarks/results.py $(FROM)
 
 clean:
 	rm -rf $(VENV) demo results .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from multicause import ETNMF, MCA3, LinCA, RestrictedMCA, UPoE
 from multicause.cli import main
 from multicause.datasets import DatasetNotFound, make_bars
+from multicause.experiments import Verdict
 from multicause.learning import ConditionalCooling
 from multicause.persistence import load_model, save_model
 from multicause.tables import read_table, write_table
@@ -60,7 +61,7 @@ def test_the_estimators_are_found_in_the_package_without_being_imported_with_it(
 
 
 def test_the_package_runs_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "multicause.cli", "--version"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-m", "multicause", "--version"], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.startswith("multicause, version ")
 
@@ -234,9 +235,15 @@ def experiment(name, run):
     return SimpleNamespace(name=name, title=f"Title of {name}", paper="ET", run=run)
 
 
-def result_with(met, figure=None):
+def result_with(verdict, figure=None):
     row = SimpleNamespace(
-        setting="noisy", measure="found", published="50/50", measured=0.98, interval=(0.9, 1), met=met
+        setting="noisy",
+        measure="found",
+        published="50/50",
+        measured=0.98,
+        interval=(0.9, 1),
+        verdict=verdict,
+        ours=False,
     )
     return SimpleNamespace(
         rows=[row], figure=figure, seconds=1.5, to_json=lambda: {"measured": np.float64(0.98), "each": np.arange(2)}
@@ -260,13 +267,13 @@ def experiments(monkeypatch):
         raise DatasetNotFound("The data file 'x' was asked for.")
 
     known = {
-        "good": experiment("good", runs(result_with(True, Figure()))),
-        "short": experiment("short", runs(result_with(False))),
+        "good": experiment("good", runs(result_with(Verdict.MET, Figure()))),
+        "short": experiment("short", runs(result_with(Verdict.SHORT))),
         "open": experiment("open", runs(result_with(None))),
         "no-data": experiment("no-data", lacks_data),
     }
     module = ModuleType("multicause.experiments")
-    module.EXPERIMENTS, module.Options, module.__path__ = known, SimpleNamespace, []
+    module.EXPERIMENTS, module.Options, module.Verdict, module.__path__ = known, SimpleNamespace, Verdict, []
     monkeypatch.setitem(sys.modules, "multicause.experiments", module)
     return seen
 

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multicause import ETNMF, GSC, MCA, MCA3, LinCA, RestrictedMCA, TruncatedGaussianMixture, UPoE
 from multicause.datasets import make_bars
 from multicause.execution import chunks_of, split
+from multicause.execution.reproducible_matmul import TILE
 from multicause.learning import Annealing, DataClassification, Stop
 from multicause.testing import brute_force, check_model
 
@@ -52,6 +53,31 @@ def test_fit_gives_the_same_bits_for_any_thread_count(estimator):
     for other in fits[1:]:
         assert_array_equal(other.components_, fits[0].components_)
         assert_array_equal(other.free_energy_, fits[0].free_energy_)
+
+
+@ALL
+def test_wide_data_are_cut_for_many_threads_and_give_the_same_bits_on_all_of_them(estimator):
+    X = np.random.default_rng(0).random((2100, 100))
+    assert len(split(X, 100)) == 8
+    settings = {"n_candidates": 4, "max_active": 2, "max_iter": 2, "tol": 0.0, "random_state": 0}
+    fits = [estimator(100, n_jobs=n, **settings).fit(X) for n in (1, 2, 4, 16)]
+    for other in fits[1:]:
+        assert_array_equal(other.components_, fits[0].components_)
+        assert_array_equal(other.free_energy_, fits[0].free_energy_)
+
+
+@pytest.mark.parametrize("n_features", [8, 200, 3000])
+@pytest.mark.parametrize("n_components", [10, 200, 2000])
+@pytest.mark.parametrize("n_rows", [1, 100, 1000, 20_000, 62_001, 400_000])
+def test_chunks_are_equal_parts_of_all_rows_for_two_to_the_n_threads(n_rows, n_components, n_features):
+    chunks = split(np.broadcast_to(0.0, (n_rows, n_features)), n_components)
+    assert [chunks[0].start, *(chunk.stop for chunk in chunks)] == [*(chunk.start for chunk in chunks), n_rows]
+    tiles = [-(-(chunk.stop - chunk.start) // TILE) for chunk in chunks]
+    assert max(tiles) - min(tiles) <= 1
+    n = len(chunks)
+    assert n % 64 == 0 or n & (n - 1) == 0
+    assert n == 1 or (n_rows // n) * (n_components + n_features) >= 51_200  # worth the Python around them
+    assert n >= 64 or n_rows < 2 * 64 * max(256, 51_200 // (n_components + n_features), 2 * n_components)
 
 
 @BOTH

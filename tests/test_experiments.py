@@ -12,7 +12,7 @@ import pytest
 from multicause import experiments
 from multicause.datasets import data_folder
 from multicause.estimators import MCA
-from multicause.experiments import EXPERIMENTS, Options
+from multicause.experiments import EXPERIMENTS, Options, bench_threads, timing
 from multicause.experiments.et_bars import TABLES as ET_TABLES
 from multicause.experiments.experiment import (
     NO_FIGURE,
@@ -21,12 +21,14 @@ from multicause.experiments.experiment import (
     Experiment,
     Finding,
     Row,
+    Verdict,
     at_least,
     below,
     error,
     finding,
     interval_of,
     reliability,
+    run_row,
 )
 from multicause.experiments.mca_bars import TABLES as MCA_TABLES
 from multicause.experiments.mca_bars import bar_pixel, bar_spread
@@ -47,6 +49,7 @@ from multicause.experiments.upoe_data import gabor_share
 from multicause.experiments.upoe_faces import comparison
 from multicause.experiments.upoe_recovery import against
 from multicause.metrics import Recovery, bootstrap_interval, wilson_interval
+from multicause.models import MaximalCauses
 
 TABLES = {**ET_TABLES, **MCA_TABLES}
 
@@ -72,7 +75,7 @@ def test_an_experiment_runs_in_its_quick_version_and_json_holds_what_it_found(na
         assert row.setting
         assert row.measure
         assert row.published
-        unmeasured = math.isnan(row.measured) and row.interval is None and row.met is False
+        unmeasured = math.isnan(row.measured) and row.interval is None and row.verdict is Verdict.SHORT
         assert math.isfinite(row.measured) or unmeasured, row
     read = json.loads(json.dumps(result.to_json()))
     assert read["experiment"] == name
@@ -100,10 +103,10 @@ def test_a_gabor_function_is_told_from_noise():
 def test_an_index_is_not_worse_if_the_paired_difference_may_be_zero():
     rng = np.random.default_rng(0)
     theirs = 0.01 + 0.001 * rng.standard_normal(20)
-    for shift, met in ((-0.001, True), (0.0, True), (0.001, False)):
+    for shift, verdict in ((-0.001, Verdict.MET), (0.0, Verdict.WITHIN_NOISE), (0.001, Verdict.SHORT)):
         ours = theirs + shift + 0.0003 * rng.standard_normal(20)
         trials = [{"ours": mine, "theirs": other} for mine, other in zip(ours, theirs, strict=True)]
-        assert against("ours", "theirs", "sources", trials).met is met
+        assert against("ours", "theirs", "sources", trials).verdict is verdict
 
 
 def test_faces_are_compared_in_training_by_sign_and_in_test_by_standard_errors():
@@ -114,9 +117,10 @@ def test_faces_are_compared_in_training_by_sign_and_in_test_by_standard_errors()
             {"PAR": np.array([[a, b, error]]), "SEQ": np.array([rival])} for a, b in zip(training, test, strict=True)
         ]
 
-    for training, test, met in (((0.2, 0.3), (0.5, -0.7), True), ((-0.2, 0.1), (1.5, 1.2), False)):
+    cases = (((0.2, 0.3), (0.5, -0.7), Verdict.MET), ((-0.2, 0.1), (1.5, 1.2), Verdict.SHORT))
+    for training, test, verdict in cases:
         better, shown, different = (check("faces", faces(training, test)) for check in comparison("SEQ", 0))
-        assert (better.met, shown.met, different.met) == (met, None, met)
+        assert (better.verdict, shown.verdict, different.verdict) == (verdict, None, verdict)
         assert better.setting == "0 experts, PAR and SEQ"
         assert different.interval is None
 
@@ -143,34 +147,52 @@ def test_details_count_the_causes_found_in_each_trial():
 
 
 @pytest.mark.parametrize(
-    ("successes", "trials", "published", "met"),
+    ("successes", "trials", "published", "verdict"),
     [
-        (100, 100, 1.0, True),
-        (99, 100, 1.0, False),  # the interval of 99 in 100 ends below 1
-        (85, 100, 0.90, True),  # short, but the interval reaches it
-        (80, 100, 0.90, False),
-        (25, 25, 0.92, True),  # exceeded
-        (0, 25, 0.92, False),
+        (100, 100, 1.0, Verdict.MET),
+        (99, 100, 1.0, Verdict.SHORT),  # the interval of 99 in 100 ends below 1
+        (85, 100, 0.90, Verdict.WITHIN_NOISE),
+        (80, 100, 0.90, Verdict.SHORT),
+        (25, 25, 0.92, Verdict.MET),  # exceeded
+        (0, 25, 0.92, Verdict.SHORT),
     ],
 )
-def test_a_reliability_is_met_if_its_wilson_interval_reaches_the_published_one(successes, trials, published, met):
+def test_a_reliability_is_met_or_within_noise_if_its_wilson_interval_holds_the_published_one(
+    successes, trials, published, verdict
+):
     row = finding("bars", "reliability", np.arange(trials) < successes, reliability(published))
     assert row.measured == pytest.approx(successes / trials)
     assert row.interval[0] - 1e-12 <= row.measured <= row.interval[1] + 1e-12
     assert row.published == f"{published:.0%}"
-    assert row.met is met
+    assert row.verdict is verdict
 
 
-def test_an_error_is_met_if_its_interval_reaches_down_to_the_published_rounding():
-    assert finding("bars", "error", [0.1, 0.12, 0.14], error(0.20)).met
-    assert finding("bars", "error", [0.204] * 5, error(0.20)).met
-    assert not finding("bars", "error", [0.206] * 5, error(0.20)).met
-    assert not finding("bars", "error", [0.0061] * 5, error(0.005, digits=3)).met
+@pytest.mark.parametrize(
+    ("values", "published", "verdict"),
+    [
+        ([0.1, 0.12, 0.14], error(0.20), Verdict.MET),
+        ([0.204] * 5, error(0.20), Verdict.MET),  # it rounds to the published one
+        ([0.206] * 5, error(0.20), Verdict.SHORT),
+        ([0.1, 0.25, 0.4], error(0.20), Verdict.WITHIN_NOISE),
+        ([0.0061] * 5, error(0.005, digits=3), Verdict.SHORT),
+        ([0.9, 1.0], below(1.0), Verdict.MET),
+        ([0.9, 1.3], below(1.0), Verdict.WITHIN_NOISE),
+        ([1.0, 1.0], below(1.0), Verdict.WITHIN_NOISE),
+        ([1.1, 1.1], below(1.0), Verdict.SHORT),
+    ],
+)
+def test_an_error_or_a_bound_is_judged_by_its_mean_and_excused_by_its_interval(values, published, verdict):
+    assert finding("bars", "error", values, published).verdict is verdict
 
 
-def test_a_bound_is_met_if_its_interval_reaches_below():
-    assert finding("bars", "index", [0.9, 1.3], below(1.0)).met
-    assert not finding("bars", "index", [1.0, 1.0], below(1.0)).met
+def test_fewer_trials_than_the_papers_excuse_nothing():
+    row = Row("bars", lambda seed: seed < 3, {}, [Check("reliability", bool, reliability(0.8))], n_trials=5)
+    (of_five,) = run_row(row, Options(jobs=1, report=lambda line: None)).findings
+    (of_four,) = run_row(row, Options(jobs=1, trials=4, report=lambda line: None)).findings
+    assert (of_five.verdict, of_four.verdict) == (Verdict.WITHIN_NOISE, Verdict.SHORT)
+
+
+def test_the_text_of_a_bound():
     assert finding("bars", "index", [1.0], below(1.5)).published == "< 1.5"
 
 
@@ -178,13 +200,13 @@ def test_an_error_without_a_successful_trial_is_short_and_not_a_number():
     row = Check("error", lambda trial: None, error(0.20))("bars", [1, 2])
     assert math.isnan(row.measured)
     assert row.interval is None
-    assert row.met is False
+    assert row.verdict is Verdict.SHORT
 
 
 def test_a_number_of_causes_found_is_judged_only_where_the_paper_has_one():
-    assert finding("bars", "bars found", [16, 16, 16], at_least(16.0)).met is True
-    assert finding("bars", "bars found", [15, 15, 15], at_least(16.0)).met is False
-    assert finding("bars", "bars found", [15, 15, 15], NO_FIGURE).met is None
+    assert finding("bars", "bars found", [16, 16, 16], at_least(16.0)).verdict is Verdict.MET
+    assert finding("bars", "bars found", [15, 15, 15], at_least(16.0)).verdict is Verdict.SHORT
+    assert finding("bars", "bars found", [15, 15, 15], NO_FIGURE).verdict is None
 
 
 def test_successes_have_a_wilson_interval_numbers_a_bootstrap_interval_and_a_single_number_none():
@@ -196,7 +218,9 @@ def test_successes_have_a_wilson_interval_numbers_a_bootstrap_interval_and_a_sin
 
 def test_a_check_counts_the_trials_that_have_a_value_and_labels_its_finding():
     check = Check("size", lambda trial: trial or None, at_least(2.0), label="{}, ours")
-    assert check("bars", [1, 0, 3]) == Finding("bars, ours", "size", "2.0", 2.0, bootstrap_interval([1, 3]), True)
+    assert check("bars", [1, 0, 3]) == Finding(
+        "bars, ours", "size", "2.0", 2.0, bootstrap_interval([1, 3]), Verdict.MET
+    )
 
 
 def learned_bars(pixels):
@@ -209,12 +233,12 @@ def test_recovered_pixels_are_judged_by_mean_and_spread():
     rng = np.random.default_rng(0)
     bars = [10.0 + 0.5 * rng.standard_normal(250) for _ in range(20)]
     trials = [learned_bars(pixels) for pixels in bars]
-    assert bar_pixel("bars", trials).met
-    assert not bar_pixel("bars", [learned_bars(pixels + 0.3) for pixels in bars]).met
+    assert bar_pixel("bars", trials).verdict is Verdict.MET
+    assert bar_pixel("bars", [learned_bars(pixels + 0.3) for pixels in bars]).verdict is Verdict.SHORT
     row = bar_spread(0.5, "bars", trials)
     assert row.measured == pytest.approx(np.std(bars))
-    assert row.met
-    assert not bar_spread(0.3, "bars", trials).met
+    assert row.verdict is Verdict.MET
+    assert bar_spread(0.3, "bars", trials).verdict is Verdict.SHORT
 
 
 def double(seed, factor, offset=0):
@@ -233,8 +257,8 @@ def test_the_runner_tries_each_setting_with_the_seeds_and_keeps_what_it_is_told_
     lines = []
     result = made_up(rows, kept={"value": int}).run(Options(jobs=1, report=lines.append))
     twice, once = result.rows
-    assert (twice.measured, twice.met) == (2.0, True)
-    assert (once.measured, once.interval, once.met) == (7.0, None, None)
+    assert (twice.measured, twice.verdict) == (2.0, Verdict.MET)
+    assert (once.measured, once.interval, once.verdict) == (7.0, None, None)
     assert result.details == {"twice": {"trials": 3, "value": [0, 2, 4]}, "once": {"trials": 1, "value": [7]}}
     assert lines == ["twice: 3 of 3 trials", "twice: value 2", "once: begins", "once: value 7"]
 
@@ -305,15 +329,16 @@ def test_a_number_of_components_is_refused_where_it_makes_no_sense():
         EXPERIMENTS["mca-bars"].run(Options(components=10))
 
 
-def test_the_network_is_stopped_once_each_cause_keeps_a_unit_of_its_own():
+@pytest.mark.parametrize(("n_components", "swaps"), [(10, False), (12, True)])  # spare units take causes over
+def test_the_network_is_stopped_once_each_cause_keeps_a_unit_of_its_own(n_components, swaps):
     data = max_bars(random_state=1000)
-    setting = MaximalSetting("R-MCA_NN", n_components=12)
+    setting = MaximalSetting("R-MCA_NN", n_components=n_components)
     network = maximal_estimator(setting, data.components, 1000)
-    learn_until_stable(network, data, 1000)
+    learn_until_stable(network, data, 1000, swaps)
     assert recover(network, data.components).all_found
     assert STABLE <= network.n_presentations_ < MOST_PRESENTATIONS
     short = maximal_estimator(replace(setting, n_presentations=500), data.components, 1000)
-    assert learn_until_stable(short, data, 1000).n_presentations_ == 500
+    assert learn_until_stable(short, data, 1000, swaps=True).n_presentations_ == 500
 
 
 def test_a_slow_network_learns_crowded_bars_without_a_look_at_them():
@@ -329,13 +354,12 @@ def test_fields_of_a_larger_sum_learn_dense_bars_that_those_of_the_paper_lose():
     data = max_bars(600, 8, probability=0.25, random_state=1203)
     cold = MaximalSetting("R-MCA_NN", n_components=32, initial_temperature=8.0, learning_rate=0.5, field_sum="auto")
     found = {}
-    for field_sum in ("auto", "paper", "known"):
+    for field_sum in ("auto", "paper"):
         setting = replace(cold, field_sum=field_sum, n_presentations=30_000)
-        network = learn_until_stable(maximal_estimator(setting, data.components, 1203), data, 1203)
+        network = learn_until_stable(maximal_estimator(setting, data.components, 1203), data, 1203, swaps=True)
         found[field_sum] = recover(network, data.components).all_found, network.field_sum_
-    assert [found[name][0] for name in found] == [True, False, False]
+    assert [found[name][0] for name in found] == [True, False]
     assert found["auto"][1] > found["paper"][1] == 2.0 * 64
-    assert found["known"][1] == pytest.approx(80.0)
 
 
 def test_of_the_starts_that_go_on_as_mca_the_one_of_largest_free_energy_is_kept():
@@ -367,3 +391,28 @@ def private_names(path):
 @pytest.mark.parametrize("path", sorted(Path(experiments.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
 def test_experiments_use_public_names_only(path):
     assert list(private_names(path)) == []
+
+
+def test_efficiency_is_the_speed_of_one_thread_over_that_of_each_of_many():
+    seconds = {1: 0.16, 2: 0.08, 16: 0.0125}
+    _, shown, wanted, met = bench_threads.line("LinCA", seconds, quick=False)
+    assert shown == "1: 160 ms (100%), 2: 80 ms (100%), 16: 12 ms (80%)"
+    assert wanted == ">= 90% at 2, >= 75% at 16"
+    assert met is True
+    assert bench_threads.line("LinCA", {**seconds, 16: 0.02}, quick=False)[-1] is False
+    assert bench_threads.line("LinCA", {1: 0.1}, quick=False)[1:] == ("1: 100 ms (100%)", "-", None)
+
+
+def test_threads_are_doubled_up_to_the_cores_at_hand(monkeypatch):
+    monkeypatch.setattr(bench_threads, "effective_threads", lambda n_jobs: 12)
+    assert bench_threads.thread_counts() == [1, 2, 4, 8]
+
+
+def test_first_iterations_have_flat_posteriors_and_late_ones_sharp_ones():
+    problem = timing.Problem(MaximalCauses, 300, 20, 8, 4, 2)
+    ambiguity = []
+    for start in (timing.random_start, timing.disturbed_start):
+        X, estimator = start(problem, 1)
+        p = estimator.fit(X).predict_proba(X)
+        ambiguity.append(np.mean(p * (1.0 - p)))
+    assert ambiguity[0] > 3.0 * ambiguity[1]

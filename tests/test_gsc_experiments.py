@@ -5,6 +5,7 @@ import pytest
 
 from multicause.datasets import DatasetNotFound, load_sources
 from multicause.estimators import GSC
+from multicause.experiments.experiment import Verdict
 from multicause.experiments.gsc_mixing import (
     CURVES,
     FACTORED,
@@ -75,23 +76,24 @@ def trials_of(**indices):
 def test_truncated_is_better_only_if_every_likely_difference_says_so():
     better = advantage()("x", trials_of(truncated=[0.1, 0.1, 0.2], factored=[0.2, 0.3, 0.3]))
     assert better.measured == pytest.approx(0.4 / 3)
-    assert better.met
+    assert better.verdict is Verdict.MET
     alike = trials_of(truncated=[0.1, 0.1], factored=[0.2, 0.05])
-    assert not advantage()("x", alike).met
-    assert advantage(equal=True)("x", alike).met
-    assert not advantage(equal=True)("x", trials_of(truncated=[0.2, 0.2], factored=[0.1, 0.1])).met
+    assert advantage()("x", alike).verdict is Verdict.SHORT
+    assert advantage(equal=True)("x", alike).verdict is Verdict.MET
+    worse = trials_of(truncated=[0.2, 0.2], factored=[0.1, 0.1])
+    assert advantage(equal=True)("x", worse).verdict is Verdict.SHORT
     found = [check("x", alike) for check in indices_of((TRUNCATED, FACTORED))]
     assert [row.setting for row in found] == ["x, truncated", "x, factored"]
-    assert [row.met for row in found] == [None, None]
+    assert [row.verdict for row in found] == [None, None]
 
 
 def test_a_verdict_may_be_on_other_fits():
     trials = 2 * [{TRUNCATED: 0.3, GREEDY: 0.1, FACTORED: 0.2, FACTORED_FULL: 0.05}]
-    assert not advantage()("x", trials).met
+    assert advantage()("x", trials).verdict is Verdict.SHORT
     ours = advantage(GREEDY)("x", trials)
-    assert (ours.measure, ours.met) == (f"factored less {GREEDY}", True)
+    assert (ours.measure, ours.verdict) == (f"factored less {GREEDY}", Verdict.MET)
     alike = advantage(GREEDY, FACTORED_FULL)("x", trials)
-    assert (alike.measure, alike.met) == (f"factored, noise covariance less {GREEDY}", False)
+    assert (alike.measure, alike.verdict) == (f"factored, noise covariance less {GREEDY}", Verdict.SHORT)
 
 
 def test_annealing_and_pursuit_find_more_of_many_laplace_directions():

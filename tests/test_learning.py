@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multicause.datasets import make_bars
 from multicause.estimators import ETNMF, LinCA
 from multicause.execution import InProcess, split
-from multicause.execution.in_process import effective_threads, tree_reduce
+from multicause.execution.in_process import effective_threads
 from multicause.experiments.callbacks import Listener
 from multicause.learning import EM, Annealing, ConditionalCooling, DataClassification, Plan, Stop, run
 from multicause.learning.em.em import keep_best
@@ -103,9 +103,28 @@ def test_moments_are_those_of_the_weighted_data():
     assert_allclose(moments.variance, repeated.var(axis=0), rtol=1e-6)
 
 
-@given(st.integers(1, 40))
-def test_the_reduction_tree_keeps_the_order_of_its_leaves(n):
-    assert tree_reduce(([i] for i in range(n)), lambda a, b: a + b) == list(range(n))
+@given(st.integers(1, 40), st.integers(1, 5))
+def test_the_reduction_tree_has_one_shape_and_keeps_the_order_of_its_leaves(n, n_threads):
+    def tree(leaves):  # the larger half on the left, a power of two
+        if len(leaves) == 1:
+            return leaves[0]
+        half = 1 << (len(leaves) - 1).bit_length() - 1
+        return tree(leaves[:half]), tree(leaves[half:])
+
+    with InProcess(n_threads) as executor:
+        assert executor.map_reduce(lambda i: i, range(n), lambda a, b: (a, b)) == tree(range(n))
+
+
+def test_an_error_in_a_chunk_is_passed_on_and_ends_the_reduction():
+    done = []
+
+    def fail_early(i):
+        done.append(i)
+        return 1 // (i - 2)
+
+    with InProcess(2) as executor, pytest.raises(ZeroDivisionError):
+        executor.map_reduce(fail_early, range(1000), lambda a, b: a + b)
+    assert len(done) < 100
 
 
 def test_threads_run_chunks_in_order_and_pass_errors_on():
@@ -143,6 +162,9 @@ def test_the_annealing_schedule_holds_cools_and_settles():
     assert (np.diff(temperatures) <= 0.0).all()
     assert_allclose(np.diff(temperatures[11:79]), np.diff(temperatures[11:79])[0])
     assert [step.parameter_noise for step in steps] == [0.05] * 80 + [0.0] * 20
+    for share, n_noisy in ((1.0, 100), (0.5, 50), (0.0, 0)):
+        noisy = Plan(100, Annealing(13.0, parameter_noise=0.05, noise_share=share)).steps()
+        assert [step.parameter_noise for step in noisy] == [0.05] * n_noisy + [0.0] * (100 - n_noisy)
     assert all(step.classification == 0.0 for step in steps[:66])
     assert_allclose(steps[-1].classification, 1.0)
     assert steps[0].beta == 1.0 / 13.0
@@ -155,6 +177,7 @@ def test_the_annealing_schedule_holds_cools_and_settles():
         (lambda: Annealing(3.0, hold=0.6, settle=0.6), r"sum to at most 1. Got hold=0.6 and settle=0.6"),
         (lambda: Annealing(float("inf")), r"initial >= final >= 1. Got initial=inf and final=1.0"),
         (lambda: Annealing(hold=float("nan")), r"sum to at most 1. Got hold=nan"),
+        (lambda: Annealing(noise_share=1.5), r"'noise_share' of Annealing must be between 0 and 1. Got 1.5"),
         (lambda: Annealing(parameter_noise=-1.0), r"'parameter_noise' of Annealing must be at least 0. Got -1.0"),
         (lambda: DataClassification(start=1.0), r"0 <= start < 1 and 0 < margin <= 1. Got start=1.0"),
     ],

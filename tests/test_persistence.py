@@ -228,7 +228,7 @@ def test_the_header_is_json_that_names_format_version_and_class(path, X):
         "attributes",
         "digest",
     }
-    assert (header["format"], header["format_version"], header["class"]) == ("multicause-model", 2, "Causes")
+    assert (header["format"], header["format_version"], header["class"]) == ("multicause-model", 3, "Causes")
     assert header["attributes"]["stop_"] == {"$stop": "SCHEDULE_ENDED"}
 
 
@@ -308,9 +308,9 @@ def test_a_header_that_is_not_json_is_refused(path, text):
 
 
 def test_a_newer_format_asks_for_an_upgrade(path):
-    write_header(path, format_version=3)
+    write_header(path, format_version=4)
     with pytest.raises(
-        ModelFileError, match=r"format version 3, written by multicause 9\.9; .*pip install -U multicause"
+        ModelFileError, match=r"format version 4, written by multicause 9\.9; .*pip install -U multicause"
     ):
         load_model(path, registry=REGISTRY)
 
@@ -447,7 +447,7 @@ def test_a_file_whose_shapes_do_not_go_together_is_refused(tmp_path):
     path, X = tmp_path / "m", np.random.default_rng(0).normal(size=(60, 5))
     fit = LinCA(4, n_candidates=2, selection=GPSelect(), max_iter=3, tol=0, random_state=0).fit(X)
     changes = {
-        "activation_": (np.full(9, 0.2), "activation_ must be finite"),
+        "activation_": (np.full(9, 0.2), r"'activation_' must be one number or one per component \(4\)"),
         "components_": (np.ones((4, 2)), "the learned parameters are of 2 features"),
         "noise_variance_": (np.nan, "noise_variance_ must be finite"),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ def atomic_write(path: str | os.PathLike[str], data: bytes | Callable[[BinaryIO]
     ----------
     path : str or path-like
         The file to write. Its folder must exist. A symbolic link is followed; an existing file keeps its permissions.
+        A device or a pipe is written to, not replaced.
     data : bytes or callable
         The content, or a function that writes it to the open binary file it is given.
 
@@ -33,16 +35,16 @@ def atomic_write(path: str | os.PathLike[str], data: bytes | Callable[[BinaryIO]
     IsADirectoryError
         When `path` is a folder.
     """
+    if _is_special(path):
+        with open(path, "wb") as handle:
+            _write(handle, data)
+        return
     target = Path(os.path.realpath(path))
     _check_target(path, target)
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as handle:
-            if callable(data):
-                data(handle)
-            else:
-                handle.write(data)
-            handle.flush()
+            _write(handle, data)
             os.fsync(handle.fileno())
         if target.exists():
             shutil.copymode(target, temporary)
@@ -51,6 +53,23 @@ def atomic_write(path: str | os.PathLike[str], data: bytes | Callable[[BinaryIO]
         temporary.unlink(missing_ok=True)
         raise
     _sync_folder(target.parent)
+
+
+def _is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a device, a pipe or the like, to which one can only write."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _write(handle: BinaryIO, data: bytes | Callable[[BinaryIO], object]) -> None:
+    if callable(data):
+        data(handle)
+    else:
+        handle.write(data)
+    handle.flush()
 
 
 def _check_target(path: str | os.PathLike[str], target: Path) -> None:

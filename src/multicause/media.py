@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,17 @@ from typing import Any
 import numpy as np
 
 from multicause.files import atomic_write
-from multicause.tables import AUDIO, IMAGES, PathLike, TableError, check_extension, check_file, need, one_line
+from multicause.tables import (
+    AUDIO,
+    IMAGES,
+    PathLike,
+    TableError,
+    check_extension,
+    check_file,
+    need,
+    reading,
+    refuse_bomb,
+)
 
 __all__ = ["read_audio", "read_image", "write_audio", "write_image"]
 
@@ -41,15 +50,13 @@ def read_image(path: PathLike, *, as_stored: bool = False) -> np.ndarray:
 
     path = Path(path)
     check_file(path, IMAGES)
-    try:
-        with Image.open(path) as image:
-            upright = ImageOps.exif_transpose(image)
-            if upright.mode.startswith(("I", "F")):
-                return np.asarray(upright, dtype=np.uint16 if as_stored else np.float64)
-            grey = not as_stored or upright.mode in ("1", "L", "LA", "La")
-            return np.asarray(upright.convert("L" if grey else "RGB"), dtype=None if as_stored else np.float64)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-        raise TableError(f"'{path}' cannot be read as a picture: {one_line(error)}") from error
+    with reading(path, " as a picture"), Image.open(path) as image:
+        refuse_bomb(path, 8 * image.width * image.height)
+        upright = ImageOps.exif_transpose(image)
+        if upright.mode.startswith(("I", "F")):
+            return np.asarray(upright, dtype=np.uint16 if as_stored else np.float64)
+        grey = not as_stored or upright.mode in ("1", "L", "LA", "La")
+        return np.asarray(upright.convert("L" if grey else "RGB"), dtype=None if as_stored else np.float64)
 
 
 def write_image(path: PathLike, image: np.ndarray) -> None:
@@ -116,10 +123,10 @@ def read_audio(path: PathLike) -> tuple[np.ndarray, int]:
             raise
         samples, rate = _read_wav(path)
     else:
-        try:
+        with reading(path, " as a sound"):
+            info = soundfile.info(path)
+            refuse_bomb(path, 8 * info.frames * info.channels)
             samples, rate = soundfile.read(path, dtype="float64")
-        except soundfile.SoundFileError as error:
-            raise TableError(f"'{path}' cannot be read as a sound: {one_line(error)}") from error
     if samples.size == 0:
         raise TableError(f"'{path}' holds no samples.")
     return samples, int(rate)
@@ -160,12 +167,9 @@ def _read_wav(path: Path) -> tuple[np.ndarray, int]:
     """A .wav file without soundfile: SciPy returns the integers as they are stored, those of 8 bits unsigned."""
     from scipy.io import wavfile
 
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", wavfile.WavFileWarning)  # of chunks that hold no samples
-            rate, stored = wavfile.read(path)
-    except (ValueError, EOFError, OSError, struct.error, TypeError, UnboundLocalError) as error:
-        raise TableError(f"'{path}' cannot be read as a sound: {one_line(error)}") from error
+    with reading(path, " as a sound"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", wavfile.WavFileWarning)  # of chunks that hold no samples
+        rate, stored = wavfile.read(path)
     if stored.dtype.kind == "f":
         return stored.astype(np.float64), rate
     half = 2.0 ** (8 * stored.dtype.itemsize - 1)

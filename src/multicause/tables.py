@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import math
 import os
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
@@ -20,6 +22,9 @@ __all__ = ["AUDIO", "IMAGES", "TABLES", "TableError", "read_table", "write_table
 TABLES = (".npy", ".npz", ".csv", ".parquet")
 IMAGES = (".png", ".jpg", ".jpeg")
 AUDIO = (".wav", ".flac")
+
+LARGEST_UNPACKED, LARGEST_RATIO = 2**28, 100  # bytes that any file may unpack to; larger files: times their size
+_ZIP = b"PK"
 
 Table = tuple[np.ndarray, list[str] | None]
 PathLike = str | os.PathLike[str]
@@ -149,45 +154,88 @@ def _as_float_matrix(path: Path, array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array.reshape(len(array), -1), dtype=dtype)
 
 
-def _load_numpy(path: Path, take: Callable[[Any], Table]) -> Table:
-    """Open a NumPy file without pickle, and turn NumPy's many errors into one."""
+@contextmanager
+def reading(path: Path, kind: str = "") -> Iterator[None]:
+    """A context in which a library reads a file: of a damaged one it may raise anything, of which we make one error."""
     try:
-        with open(path, "rb") as handle:
-            return take(np.load(handle, allow_pickle=False))
+        yield
     except TableError:
         raise
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        reason = one_line(error)
-        if "Object arrays" in reason:
-            reason = "it holds an object array, wanted numbers. Convert it with array.astype(float) and save it again."
-        elif "pickle" in reason:
-            reason = "it is not a NumPy file."
-        raise TableError(f"'{path}' cannot be read: {reason}") from error
+    except Exception as error:
+        raise TableError(f"'{path}' cannot be read{kind}: {one_line(error):.300}") from error
+
+
+def refuse_bomb(path: Path, n_bytes: int) -> None:
+    """A small file that says it holds much more than it can is damaged, or meant to exhaust the memory."""
+    allowed = max(LARGEST_UNPACKED, LARGEST_RATIO * path.stat().st_size)
+    if n_bytes > allowed:
+        raise TableError(
+            f"'{path}' has {path.stat().st_size:,} bytes and says that it unpacks to {n_bytes:,}; {allowed:,} are "
+            "allowed. Cut the data into several files, or save them without compression."
+        )
+
+
+def _read_array(path: Path, handle: IO[bytes], size: int) -> np.ndarray:
+    """An array in NumPy's format, out of `size` bytes, whose header does not lie."""
+    major, minor = np.lib.format.read_magic(handle)
+    if (major, minor) not in ((1, 0), (2, 0)):
+        raise TableError(f"'{path}' cannot be read: version {major}.{minor} of NumPy's format is for other arrays.")
+    read_header = np.lib.format.read_array_header_1_0 if major == 1 else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(handle)
+    if dtype.hasobject:
+        raise TableError(
+            f"'{path}' cannot be read: it holds an object array, wanted numbers. Convert it with array.astype(float) "
+            "and save it again."
+        )
+    n_bytes, held = math.prod(shape) * dtype.itemsize, size - handle.tell()
+    if min(shape, default=0) < 0 or n_bytes > held:
+        raise TableError(
+            f"'{path}' cannot be read: its array of shape {shape} takes {n_bytes:,} bytes, but {held:,} are there. "
+            "The file is cut short or damaged."
+        )
+    handle.seek(0)
+    return np.lib.format.read_array(handle, allow_pickle=False)
+
+
+def _starts_with(path: Path, magic: bytes) -> bool:
+    with open(path, "rb") as handle:
+        return handle.read(len(magic)) == magic
 
 
 def _read_npy(path: Path) -> Table:
-    def take(loaded: Any) -> Table:
-        if not isinstance(loaded, np.ndarray):
-            raise TableError(f"'{path}' is a .npz archive by its content. Rename it to end in .npz.")
-        return loaded, None
-
-    return _load_numpy(path, take)
+    if _starts_with(path, _ZIP):
+        raise TableError(f"'{path}' is a .npz archive by its content. Rename it to end in .npz.")
+    if not _starts_with(path, np.lib.format.MAGIC_PREFIX):
+        raise TableError(f"'{path}' cannot be read: it is not a NumPy file.")
+    with reading(path), open(path, "rb") as handle:
+        return _read_array(path, handle, path.stat().st_size), None
 
 
 def _read_npz(path: Path) -> Table:
-    def take(loaded: Any) -> Table:
-        if isinstance(loaded, np.ndarray):
-            raise TableError(f"'{path}' is a single .npy array by its content. Rename it to end in .npy.")
-        key = "X" if "X" in loaded.files else loaded.files[0] if len(loaded.files) == 1 else None
+    if _starts_with(path, np.lib.format.MAGIC_PREFIX):
+        raise TableError(f"'{path}' is a single .npy array by its content. Rename it to end in .npy.")
+    if not _starts_with(path, _ZIP):
+        raise TableError(f"'{path}' cannot be read: it is not a NumPy file.")
+    with reading(path), zipfile.ZipFile(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        key = "X" if "X" in names else names[0] if len(names) == 1 else None
         if key is None:
-            raise TableError(f"'{path}' holds the arrays {loaded.files}: name the one to read 'X', or keep one only.")
-        names = [str(name) for name in loaded["columns"]] if key == "X" and "columns" in loaded.files else None
-        return loaded[key], names
+            raise TableError(f"'{path}' holds the arrays {names}: name the one to read 'X', or keep one only.")
+        columns = None
+        if key == "X" and "columns" in names:
+            columns = [str(name) for name in _read_member(path, archive, "columns")]
+        return _read_member(path, archive, key), columns
 
-    return _load_numpy(path, take)
+
+def _read_member(path: Path, archive: zipfile.ZipFile, key: str) -> np.ndarray:
+    info = archive.NameToInfo.get(f"{key}.npy") or archive.NameToInfo[key]
+    refuse_bomb(path, info.file_size)
+    with archive.open(info) as handle:
+        return _read_array(path, handle, info.file_size)
 
 
 def _read_csv(path: Path) -> Table:
+    skip = 0
     try:
         names, skip = _csv_header(path)
         X = np.loadtxt(path, delimiter=",", skiprows=skip, quotechar='"', comments=None, ndmin=2, encoding="utf-8-sig")
@@ -195,8 +243,8 @@ def _read_csv(path: Path) -> Table:
         raise TableError(f"'{path}' is not text in UTF-8: {error.reason} at byte {error.start}.") from error
     except TableError:
         raise
-    except (ValueError, csv.Error) as error:
-        raise _csv_fault(path, skip) or TableError(f"'{path}' cannot be read: {one_line(error)}") from error
+    except (ValueError, MemoryError) as error:
+        raise _csv_fault(path, skip) or TableError(f"'{path}' cannot be read: {one_line(error):.300}") from error
     return X, names
 
 
@@ -204,9 +252,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the line number and the cells of each line that is not blank."""
     with open(path, encoding="utf-8-sig", newline="") as handle:
         reader = csv.reader(handle)
-        for cells in reader:
-            if cells:
-                yield reader.line_num, cells
+        try:
+            for cells in reader:
+                if cells:
+                    yield reader.line_num, cells
+        except csv.Error as error:
+            raise TableError(f"'{path}' cannot be read: {one_line(error)} in line {reader.line_num}.") from error
 
 
 def _csv_header(path: Path) -> tuple[list[str] | None, int]:
@@ -243,7 +294,9 @@ def _csv_fault(path: Path, skip: int) -> TableError | None:
             return TableError(f"'{path}' has {len(cells)} columns in line {line}, but {width} in line {first_line}.")
         for column, cell in enumerate(cells if line > skip else [], start=1):
             if not _is_number(cell):
-                what = f"{cell!r}, which is not a number" if cell.strip() else "nothing: write nan for a missing value"
+                what = (
+                    f"{cell!r:.80}, which is not a number" if cell.strip() else "nothing: write nan for a missing value"
+                )
                 return TableError(f"'{path}' has in line {line}, column {column} {what}.")
     return None
 
@@ -259,10 +312,11 @@ def _is_number(cell: str) -> bool:
 def _read_parquet(path: Path) -> Table:
     pandas = need("pandas", f"'{path}'", "tables")
     need("pyarrow", f"'{path}'", "tables")
-    try:
+    parquet = need("pyarrow.parquet", f"'{path}'", "tables")
+    with reading(path):
+        metadata = parquet.read_metadata(path)
+        refuse_bomb(path, 8 * metadata.num_rows * metadata.num_columns)
         frame = pandas.read_parquet(path, engine="pyarrow")
-    except (ValueError, OSError) as error:  # pyarrow's ArrowInvalid is a ValueError
-        raise TableError(f"'{path}' cannot be read: {one_line(error)}") from error
     text = [str(name) for name, dtype in frame.dtypes.items() if not pandas.api.types.is_any_real_numeric_dtype(dtype)]
     text = [name for name in text if not pandas.api.types.is_bool_dtype(frame[name])]
     if text:

@@ -24,7 +24,11 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, quick: 
     short = False
     for name, benchmark in choose("benchmark", names, BENCHMARKS).items():
         rows = benchmark(quick)
-        table = [(what, value, wanted, verdict(met, unknown="for information")) for what, value, wanted, met in rows]
+        table = [(*said, verdict(_word(met), unknown="for information")) for *said, met in rows]
         print_table(name, ("what", "measured", "wanted", "verdict"), table)
         short = short or any(met is not None and not met for *_, met in rows)
     ctx.exit(int(short))
+
+
+def _word(met: bool | None) -> str | None:
+    return None if met is None else "met" if met else "short"

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH_OF_FILES = 120  # where the output goes to a file or a pipe
-VERDICTS = {True: ("met", "green"), False: ("short", "bold red"), None: ("no figure published", "dim")}
+STYLES = {"met": "green", "within noise": "yellow", "short": "bold red"}
 
 
 def _console() -> Console:
@@ -46,12 +46,11 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]
     _console().print(table)
 
 
-def verdict(met: bool | None, unknown: str = VERDICTS[None][0]) -> Any:
-    """Met, short, or `unknown` where there is nothing to compare with; in colour on a terminal."""
+def verdict(word: str | None, unknown: str = "no figure published") -> Any:
+    """Met, within noise, short, or `unknown` where there is nothing to compare with; in colour on a terminal."""
     from rich.text import Text
 
-    word, style = VERDICTS[None if met is None else bool(met)]
-    return Text(unknown if met is None else word, style=style)
+    return Text(word or unknown, style=STYLES.get(word or "", "dim"))
 
 
 def shown(value: Any) -> str:

@@ -82,23 +82,18 @@ def _gpu() -> str:
 
 
 def _folders() -> Iterator[tuple[str, str]]:
+    from multicause.backends.kernel_cache import ADVICE, is_writable
     from multicause.backends.numba_cpu import cache_folder
     from multicause.datasets import data_folder
 
     cache = cache_folder()
-    access = "writable" if _is_writable(cache) else "NOT writable: kernels are compiled anew in each process"
+    access = "writable" if is_writable(cache) else f"NOT writable: kernels are compiled anew in each process. {ADVICE}"
     yield "kernel cache", f"{cache} ({access}, {_size(cache) / 1e6:.1f} MB)"
     data = data_folder()
     if data is None:
         yield "data", "MULTICAUSE_DATA is not set: experiments on real data are skipped"
     else:
         yield "data", f"{data} (MULTICAUSE_DATA{'' if data.is_dir() else ', MISSING'})"
-
-
-def _is_writable(folder: Path) -> bool:
-    """Whether files can be made in the folder, which may itself have yet to be made."""
-    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
-    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
 
 
 def _size(folder: Path) -> int:

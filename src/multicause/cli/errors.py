@@ -1,5 +1,7 @@
 """Errors and warnings of the command line: one line each, without a traceback."""
 
+import atexit
+import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,11 @@ class UserError(click.ClickException):
 class OneLineErrors(click.Group):
     """A group of commands that answers what the user can mend with one line, unless --debug asks for more."""
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        atexit.unregister(_ignore_interrupts)
+        atexit.register(_ignore_interrupts)
+        return super().main(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
         with _one_line_warnings():
             if ctx.params.get("debug"):
@@ -33,6 +40,11 @@ class OneLineErrors(click.Group):
                 raise UserError(f"{one_line(error.format_message())} See '{path} --help'.") from error
             except USER_ERRORS as error:
                 raise UserError(describe(error)) from error
+
+
+def _ignore_interrupts() -> None:
+    """All is written: Ctrl-C while Python shuts down would end a command that is done by a signal."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def describe(error: BaseException) -> str:

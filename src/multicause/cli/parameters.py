@@ -74,6 +74,8 @@ def refuse_equal(paths: dict[str, Path | None]) -> None:
         if path is None:
             continue
         place = path.resolve()
+        if place.exists() and not place.is_file():  # /dev/null may be named twice
+            continue
         if place in seen:
             raise click.UsageError(f"{name} and {seen[place]} name the same file, '{path}'. Give each its own.")
         seen[place] = name

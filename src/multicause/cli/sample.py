@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from multicause.cli.inputs import column_names, load
-from multicause.cli.parameters import INPUT, OutputTable
+from multicause.cli.parameters import INPUT, OutputTable, refuse_equal
 
 
 @click.command("sample")
@@ -18,6 +18,7 @@ def command(model: Path, samples: int, output: Path, seed: int | None, states: P
     """Draw data points from MODEL."""
     from multicause.tables import write_table
 
+    refuse_equal({"MODEL": model, "--output": output, "--states": states})
     estimator = load(model)
     X, S = estimator.sample(samples, random_state=seed)
     write_table(output, X, column_names(estimator))

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from multicause.cli.inputs import load, read_data_for
-from multicause.cli.parameters import INPUT, OutputTable
+from multicause.cli.parameters import INPUT, OutputTable, refuse_equal
 
 
 @click.command("score")
@@ -16,6 +16,8 @@ def command(model: Path, data: Path, per_sample: Path | None) -> None:
     """Print the mean log-likelihood of the rows of DATA, truncated where the model's posterior is."""
     from multicause.tables import write_table
 
+    refuse_equal({"MODEL": model, "--per-sample": per_sample})
+    refuse_equal({"DATA": data, "--per-sample": per_sample})
     estimator = load(model)
     values = estimator.score_samples(read_data_for(estimator, data))
     if per_sample is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, given
+from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, given, refuse_equal
 
 LOUDEST = 0.95  # of what a sound file can hold
 
@@ -40,10 +40,11 @@ def command(mixture: Path, output: Path | None, **settings: Any) -> None:
         raise TableError(
             f"'{mixture}' has one channel, and one alone cannot be taken apart. Give a recording with several."
         )
-    result = separate_sources(samples, verbose=1, **given(settings))
     output = output or Path(f"{mixture.stem}-sources")
+    names = [f"source{h}" for h in range(1, (settings["n_sources"] or samples.shape[1]) + 1)]
+    refuse_equal({"MIXTURE": mixture, **{f"the output {name}": output / f"{name}.wav" for name in names}})
+    result = separate_sources(samples, verbose=1, **given(settings))
     output.mkdir(parents=True, exist_ok=True)
-    names = [f"source{h}" for h in range(1, result.sources.shape[1] + 1)]
     for name, source in zip(names, result.sources.T, strict=True):
         loudness = abs(source).max()
         write_audio(output / f"{name}.wav", source * (LOUDEST / loudness if loudness > 0.0 else 0.0), rate)

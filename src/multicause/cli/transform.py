@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from multicause.cli.inputs import column_names, load, read_data_for
-from multicause.cli.parameters import INPUT, OutputTable
+from multicause.cli.parameters import INPUT, OutputTable, refuse_equal
 
 
 @click.command("transform")
@@ -17,6 +17,8 @@ def command(model: Path, data: Path, output: Path, reconstruct: bool) -> None:
     """Write the latents' probabilities, coefficients or projections for each row of DATA."""
     from multicause.tables import write_table
 
+    refuse_equal({"MODEL": model, "--output": output})
+    refuse_equal({"DATA": data, "--output": output})
     estimator = load(model)
     X = read_data_for(estimator, data)
     if reconstruct:

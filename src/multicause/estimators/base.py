@@ -27,10 +27,11 @@ from multicause.estimators.data_checks import (
     checked_weights,
     refuse_extreme,
     refuse_huge,
-    refuse_unobserved,
     unmasked,
     unmasked_data,
+    warn_of_unobserved,
 )
+from multicause.estimators.learned_checks import check_count, check_run
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.learning import Outcome, Stop
@@ -152,7 +153,7 @@ class MulticauseEstimator(
             X = self._validate(X, reset=True)
             weights = checked_weights(sample_weight, X)
             if self._allows_missing:
-                refuse_unobserved(X, weights, getattr(self, "feature_names_in_", None))
+                warn_of_unobserved(X, weights, getattr(self, "feature_names_in_", None))
             stop = self._learn(X, weights, keeping)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
@@ -235,7 +236,7 @@ class MulticauseEstimator(
         X : ndarray of shape (n_samples, n_features)
             The data.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         S = self._check_latents(S)
         return self._superpose(S.astype(np.float64)).astype(S.dtype, copy=False)
 
@@ -256,7 +257,7 @@ class MulticauseEstimator(
         S : ndarray of shape (n_samples, n_components)
             The latents that caused them.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         if not isinstance(n_samples, Integral) or n_samples < 1:
             raise ValueError(f"n_samples must be an int in the range [1, inf). Got {n_samples!r} instead.")
         return self._sample(int(n_samples), np.random.default_rng(seed_of(random_state)))
@@ -280,6 +281,15 @@ class MulticauseEstimator(
     @abstractmethod
     def _attributes(self, params: Any, dtype) -> dict[str, Any]:
         """What is kept of learned parameters, by the names of attributes."""
+
+    @abstractmethod
+    def _check_learned(self) -> None:
+        """Refuse learned attributes that do not go together, or that the model does not allow."""
+
+    def _table_bytes(self) -> int:
+        """Memory that answers take at least, whatever the data."""
+        check_count("n_features_in_", self.n_features_in_, least=1)
+        return 8 * (self._n_features_out + 1) * max(self._n_features_out, int(self.n_features_in_))
 
     @property
     def _n_features_out(self) -> int:
@@ -326,8 +336,15 @@ class MulticauseEstimator(
         refuse_extreme(X)
         return X
 
-    def _validate_fitted(self, X) -> np.ndarray:
+    def _check_fitted(self) -> None:
+        """Settings and learned attributes may have been changed since the fit, and kernels index unchecked."""
         check_is_fitted(self)
+        self._validate_params()
+        check_run(self)
+        self._check_learned()
+
+    def _validate_fitted(self, X) -> np.ndarray:
+        self._check_fitted()
         return self._validate(X, reset=False)
 
     def _check_latents(self, S, name: str = "S") -> np.ndarray:
@@ -343,7 +360,6 @@ class MulticauseEstimator(
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
         """The answers to `question` for all rows of X, in X's precision where that is wanted."""
         X = self._validate_fitted(X)
-        self._validate_params()  # set_params may have come in between, and kernels index unchecked
         model = self._prepared()
         chunks = split(X, self._n_features_out, self._chunk_size)
         with InProcess(effective_threads(self.n_jobs)) as executor:

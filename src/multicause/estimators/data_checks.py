@@ -1,5 +1,6 @@
 """Data and weights that a user gives: what cannot be learned from is refused, with the way out."""
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def refuse_extreme(X: np.ndarray) -> None:
         )
 
 
-def refuse_unobserved(X: np.ndarray, weights: np.ndarray | None, names: np.ndarray | None) -> None:
+def warn_of_unobserved(X: np.ndarray, weights: np.ndarray | None, names: np.ndarray | None) -> None:
     """Of a column that is missing in every row nothing can be learned; most data show that they have none at once."""
     unseen = np.ones(X.shape[1], dtype=bool)
     for start in range(0, len(X), _ROWS):
@@ -63,9 +64,11 @@ def refuse_unobserved(X: np.ndarray, weights: np.ndarray | None, names: np.ndarr
     columns = np.flatnonzero(unseen)
     listed = ", ".join(str(column if names is None else repr(names[column])) for column in columns[:_NAMED])
     more = f" and {len(columns) - _NAMED} more" if len(columns) > _NAMED else ""
-    raise ValueError(
+    warnings.warn(
         f"X has no observed value in column {listed}{more}: all entries there are NaN"
-        f"{'' if weights is None else ', or of weight 0'}. Leave such columns out of X."
+        f"{'' if weights is None else ', or of weight 0'}, and nothing is learned there. Leave such columns out of X.",
+        UserWarning,
+        stacklevel=2,
     )
 
 

@@ -5,13 +5,13 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
+from multicause.estimators.learned_checks import check_floats
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.learning import EM, Outcome, Stop, run
@@ -23,7 +23,7 @@ from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
 from multicause.models import DataMoments, SpikeSlabMax
 from multicause.posteriors.base import Posterior, PreparedPosterior
-from multicause.selection import GPSelect
+from multicause.selection import GPSelect, SelectionFunction
 
 Start = Callable[[EM, np.random.Generator], Any]
 
@@ -51,6 +51,8 @@ class EMEstimator(MulticauseEstimator):
 
     _: KW_ONLY
     warm_start: Any = False
+
+    _selection_function_type: ClassVar[Any] = None
 
     _parameter_constraints = {
         **MulticauseEstimator._parameter_constraints,
@@ -102,7 +104,7 @@ class EMEstimator(MulticauseEstimator):
         fitted : FittedModel
             A named tuple of `model` and `params`.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return FittedModel(self._fitted_model(), self._params())
 
     @abstractmethod
@@ -125,6 +127,10 @@ class EMEstimator(MulticauseEstimator):
     @abstractmethod
     def _count_components(self, n_features: int) -> int:
         """H."""
+
+    @abstractmethod
+    def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> Any:
+        """A parameter that was given, checked and made into an array of its full shape; (H, D) is `shape`."""
 
     @property
     def _given_start(self) -> str:
@@ -186,20 +192,24 @@ class EMEstimator(MulticauseEstimator):
         return params
 
     def _check_learned(self) -> None:
-        """Refuse parameters of a file whose shapes do not go together, or that are no numbers."""
-        n_features = int(self.n_features_in_)
-        standard = DataMoments(1.0, np.zeros(n_features), np.ones(n_features))
-        model, params = self._fitted_model(), self._params()
-        if model.n_features != n_features:
-            raise ValueError(
-                f"the learned parameters are of {model.n_features} features, n_features_in_ is {n_features}"
-            )
-        wanted = model.init_params(standard, np.random.default_rng(0))
-        for name, value, like in zip(params._fields, params, wanted, strict=True):
-            if np.shape(value) != np.shape(like) or not np.isfinite(value).all():
-                raise ValueError(f"{name}_ must be finite, of shape {np.shape(like)}. Got shape {np.shape(value)}")
-        if hasattr(self, "selection_function_"):
-            self.selection_function_.check(model.n_components, n_features)
+        params, shape = self._params(), (self._n_features_out, int(self.n_features_in_))
+        n_features = self._fitted_model().n_features
+        if n_features != shape[1]:
+            raise ValueError(f"the learned parameters are of {n_features} features, n_features_in_ is {shape[1]}")
+        for name, value in params._asdict().items():
+            label, kept = f"{name}_", getattr(self, f"{name}_")
+            check_floats(label, kept, np.shape(kept))
+            check_floats(label, value, np.shape(self._checked(name, value, shape, label)))
+        self._posterior(shape[0])
+        self._check_selection(*shape)
+
+    def _check_selection(self, n_components: int, n_features: int) -> None:
+        if not hasattr(self, "selection_function_"):
+            return
+        kind, function = self._selection_function_type, self.selection_function_
+        if kind is None or type(function) is not kind:
+            raise ValueError(f"selection_function_ cannot be an instance of {type(function).__name__}")
+        function.check(n_components, n_features)
 
     def _keep(self, outcome: Outcome, dtype) -> None:
         super()._keep(outcome, dtype)
@@ -242,6 +252,7 @@ class SelectingEstimator(EMEstimator):
     selection: Any = "model-based"
     tol: Any = 1e-3
 
+    _selection_function_type: ClassVar[Any] = SelectionFunction
     _parameter_constraints = {
         **EMEstimator._parameter_constraints,
         "n_candidates": [COUNT, StrOptions({"auto"}), None],

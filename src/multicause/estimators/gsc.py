@@ -137,6 +137,11 @@ class GSC(TruncatedDictionaryEstimator):
             }
         return attributes
 
+    def _check_learned(self) -> None:
+        super()._check_learned()
+        if self.noise == "full" and not np.array_equal(self.noise_variance_, np.diag(self.noise_covariance_)):
+            raise ValueError("noise_variance_ must be the diagonal of noise_covariance_")
+
     def _params(self) -> SpikeSlabParams:
         params = super()._params()
         if self.noise != "full":

@@ -1,25 +1,27 @@
 """Objects at any place, occluding one another."""
 
+import math
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted
 
 from multicause.estimators.base import COUNT
 from multicause.estimators.data_checks import unmasked, unmasked_data
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit, SelectingEstimator
+from multicause.estimators.learned_checks import check_floats
+from multicause.estimators.parameter_checks import check_activation, check_components, check_covariance
 from multicause.execution.reproducible_matmul import TILE
 from multicause.learning import Annealing, Plan
 from multicause.learning.initialisation.objects import start_objects
 from multicause.models import DataMoments
 from multicause.models.subsets import too_many_subsets
-from multicause.models.translated_occlusion import OcclusionParams, TranslatedOcclusion
+from multicause.models.translated_occlusion import LARGEST_MASK, SMALLEST_MASK, OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
-from multicause.selection.gp_places import PlaceSelect
+from multicause.selection.gp_places import PlaceSelect, PlaceSelectionFunction
 
 _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: pictures without noise would otherwise divide by zero
 _MOST_STATES = 2**17
@@ -108,6 +110,7 @@ class InvECA(SelectingEstimator):
     max_iter: Any = 100
     tol: Any = 0.05
 
+    _selection_function_type: ClassVar[Any] = PlaceSelectionFunction
     _parameter_constraints = {
         **SelectingEstimator._parameter_constraints,
         "n_components": [COUNT],
@@ -150,7 +153,7 @@ class InvECA(SelectingEstimator):
         X : ndarray of shape (n_samples, n_features)
             The images, flat.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         model = self._fitted_model()
         S = _whole_numbers(S)
         if S.ndim != 3 or S.shape[1:] != (model.n_components, 2):
@@ -207,6 +210,40 @@ class InvECA(SelectingEstimator):
                 f"{shape[0]} x {shape[1]}. Got {self.component_shape!r} instead."
             )
 
+    def _check_learned(self) -> None:
+        shape: Any = vars(self).get("image_shape_")
+        whole = isinstance(shape, np.ndarray) and shape.shape == (3,) and shape.dtype.kind == "i"
+        if not whole or min(shape.tolist()) < 1 or math.prod(shape.tolist()) != self.n_features_in_:
+            raise ValueError(f"image_shape_ must be height, width and channels of {self.n_features_in_} numbers")
+        self._check_component_shape(self._shape)
+        super()._check_learned()
+
+    def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> Any:
+        window, channels = (shape[0], *self.component_shape), self._shape[2]
+        match name:
+            case "components":
+                return check_components(
+                    np.reshape(value, (shape[0], -1)), (shape[0], math.prod(window[1:]) * channels), label
+                ).reshape(*window, channels)
+            case "masks":
+                check_floats(label, value, window)
+                if not ((value >= SMALLEST_MASK) & (value <= LARGEST_MASK)).all():
+                    raise ValueError(f"{label} must be between {SMALLEST_MASK:g} and {LARGEST_MASK:g}")
+            case "activation":
+                return check_activation(value, shape[0], label)
+            case "background":
+                return check_components(np.reshape(value, (1, -1)), (1, channels), label)[0]
+            case "noise_variance":
+                return check_covariance(value, 1, "isotropic", label)
+        return value
+
+    def _check_selection(self, n_components: int, n_features: int) -> None:
+        super()._check_selection(n_components, n_features)
+        if hasattr(self, "selection_function_"):
+            learned = self.selection_function_.selection
+            if (learned.image_shape, learned.component_shape) != (self._shape, tuple(self.component_shape)):
+                raise ValueError("selection_function_ is of images or components of other shapes")
+
     @property
     def _params_type(self):
         return OcclusionParams
@@ -244,7 +281,7 @@ class InvECA(SelectingEstimator):
                 f"n_candidates={n_candidates}, n_placements={n_placements} and max_active={max_active} of InvECA mean "
                 f"{n_states} states per image; at most {_MOST_STATES:,} can be enumerated. Lower one."
             )
-        return PlacedPosterior(n_candidates, n_placements, max_active, selection)
+        return PlacedPosterior(int(n_candidates), int(n_placements), int(max_active), selection)
 
     def _attributes(self, params: OcclusionParams, dtype) -> dict[str, Any]:
         attributes = super()._attributes(params, dtype)

@@ -11,6 +11,7 @@ from multicause.estimators.documentation import documented
 from multicause.estimators.parameter_checks import refuse_negative
 from multicause.models import BernoulliNoise, DictionaryParams, GaussianNoise, MaximalCauses, MeanParams
 from multicause.models.noises import NOISES
+from multicause.models.superpositions import Smoothing
 
 
 @documented
@@ -25,15 +26,19 @@ class MCA(TruncatedDictionaryEstimator):
     step that goes uphill, but may go too far: the free energy rises in practice, and with `monotone=True`, which halves
     such steps, always.
 
-    With Gaussian noise, annealing goes further: while hot, latents add up rather than hide each other, and components
-    learn most from data points that a single one explains. Free energies are those of this other model until T is 1.
-    Data that never show a cause alone are better learned with Poisson noise, or from several starts without annealing.
+    With Gaussian noise, annealing goes further than the papers: while hot, latents add up rather than hide each other,
+    and components learn most from data points that a single one explains; `smoothing` takes that back. Free energies
+    are those of this other model until T is 1. Data that never show a cause alone are better learned with Poisson
+    noise, or from several starts without annealing.
 
     Parameters
     ----------
     noise : {"gaussian", "gaussian-diagonal", "poisson", "bernoulli", "exponential"}, default="gaussian"
         The noise about the maximum: one variance, or one for each feature; counts; zeros and ones; powers and waiting
         times. Data must lie in its range, but need not be whole numbers.
+    smoothing : multicause.models.Smoothing or None, default=None
+        What becomes of the maximum while `annealing` is hot. `Smoothing(judging=False, emphasis=False)` follows the
+        paper to the letter, `Smoothing(learning=False)` the paper of 2008. None is `Smoothing()`.
 
     Attributes
     ----------
@@ -62,11 +67,13 @@ class MCA(TruncatedDictionaryEstimator):
 
     _: KW_ONLY
     noise: Any = "gaussian"
+    smoothing: Any = None
 
     _parameter_names: ClassVar[tuple[str, ...]] = ("components", "activation", "noise_variance", "background")
     _parameter_constraints = {
         **TruncatedDictionaryEstimator._parameter_constraints,
         "noise": [StrOptions(set(NOISES))],
+        "smoothing": [Smoothing, None],
     }
 
     @property
@@ -80,7 +87,12 @@ class MCA(TruncatedDictionaryEstimator):
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         noise = replace(self._noise, floor=noise_floor) if isinstance(self._noise, GaussianNoise) else self._noise
         return MaximalCauses(
-            n_components, n_features, self._prior(truncated_at), noise=noise, fixed=frozenset(self.fixed)
+            n_components,
+            n_features,
+            self._prior(truncated_at),
+            noise=noise,
+            fixed=frozenset(self.fixed),
+            smoothing=self.smoothing or Smoothing(),
         )
 
     @property

@@ -5,7 +5,6 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.base import COUNT
 from multicause.estimators.dictionary_estimator import DictionaryEstimator
 from multicause.estimators.documentation import documented
 from multicause.estimators.parameter_checks import refuse_negative
@@ -14,6 +13,7 @@ from multicause.learning import Annealing, Plan
 from multicause.models import GaussianNoise, SpikeSlabMax, SpikeSlabParams, SpikeSlabPrior
 from multicause.posteriors import GibbsPosterior
 
+MOST_SWEEPS = 10_000  # a thousand times the default: beyond it no one waits
 COOLING = Annealing(initial=3.0, hold=0.0, settle=0.4)
 
 
@@ -79,8 +79,8 @@ class NonlinearGSC(DictionaryEstimator):
     _parameter_constraints = {
         **DictionaryEstimator._parameter_constraints,
         "annealing": [Annealing, StrOptions({"auto"}), None],
-        "n_sweeps": [COUNT],
-        "n_burn_in": [Interval(Integral, 0, None, closed="left")],
+        "n_sweeps": [Interval(Integral, 1, MOST_SWEEPS, closed="both")],
+        "n_burn_in": [Interval(Integral, 0, MOST_SWEEPS, closed="both")],
     }
 
     @property
@@ -112,7 +112,7 @@ class NonlinearGSC(DictionaryEstimator):
 
     def _posterior(self, n_components: int) -> GibbsPosterior:
         n_candidates, selection = self._truncation(n_components).n_candidates, self._learned_selection()
-        return GibbsPosterior(n_candidates, self.n_sweeps, self.n_burn_in, selection=selection)
+        return GibbsPosterior(n_candidates, int(self.n_sweeps), int(self.n_burn_in), selection=selection)
 
     def _check_components(self, components, shape, name):
         components = super()._check_components(components, shape, name)

@@ -91,9 +91,20 @@ def check_covariance(covariance, size: int, kind: str, name: str):
     if kind == "diagonal":
         return np.full(size, covariance) if covariance.ndim == 0 else covariance
     full = covariance if covariance.ndim == 2 else np.diag(np.full(size, covariance))
-    if not np.allclose(full, full.T) or np.linalg.eigvalsh(full)[0] <= 0.0:
+    if not is_positive_definite(full):
         raise ValueError(f"'{name}' must be symmetric and positive definite.")
     return full
+
+
+def is_positive_definite(matrix: np.ndarray) -> bool:
+    """Whether a matrix is symmetric, to rounding, and has a Cholesky factor."""
+    if not np.allclose(matrix, matrix.T):
+        return False
+    try:
+        np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _refuse_tiny(variances: np.ndarray, name: str) -> None:
@@ -134,7 +145,7 @@ def check_covariances(covariances, shape: tuple[int, int], kind: CovarianceType,
         return covariances
     _refuse_tiny(np.einsum("cdd->cd", covariances), name)
     for c, covariance in enumerate(covariances):
-        if not np.allclose(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] <= 0.0:
+        if not is_positive_definite(covariance):
             raise ValueError(f"'{name}' must be symmetric and positive definite, which that of component {c} is not.")
     return covariances
 

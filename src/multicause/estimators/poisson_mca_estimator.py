@@ -10,13 +10,14 @@ from sklearn.utils import check_array
 from multicause._compat import StrOptions
 from multicause.estimators.base import COUNT, Keeping
 from multicause.estimators.em_estimator import EMEstimator, Fit
+from multicause.estimators.learned_checks import check_number
 from multicause.estimators.parameter_checks import check_activation, check_components, refuse_negative
 from multicause.learning import EM, Annealing, ConditionalCooling, Outcome, Plan, Stop
 from multicause.learning.em.restarts import score_of_well_explained
 from multicause.learning.em.schedules import Schedule
 from multicause.models.base import DataMoments
 from multicause.models.few_maximal_causes import FewMaximalCauses
-from multicause.models.subsets import too_many_subsets
+from multicause.models.subsets import count_subsets, too_many_subsets
 from multicause.models.superpositions import SMALLEST_MEAN
 from multicause.posteriors.enumerated import EnumeratedPosterior
 
@@ -155,6 +156,19 @@ class PoissonMCAEstimator(EMEstimator):
         components = check_components(components, shape, name)
         refuse_negative(components, name, type(self).__name__, "They are intensities: clip them.")
         return components
+
+    def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> Any:
+        match name:
+            case "components":
+                return self._check_components(value, shape, label)
+            case "activation":
+                return self._check_activation(value, shape[0], label)
+        check_number(label, value, least=0.0)
+        return value
+
+    def _table_bytes(self) -> int:
+        n_states = count_subsets(self._n_features_out, self._max_active)
+        return max(super()._table_bytes(), 16 * n_states * max(self._n_features_out, int(self.n_features_in_)))
 
     def _check_activation(self, activation, n_components: int, name: str) -> np.ndarray:
         return check_activation(activation, n_components, name)

@@ -10,6 +10,7 @@ from multicause._compat import Interval, StrOptions
 from multicause.estimators.base import POSITIVE, Keeping, seed_of
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit
+from multicause.estimators.learned_checks import check_count, check_number
 from multicause.estimators.poisson_mca_estimator import PoissonMCAEstimator
 from multicause.execution import InProcess, split
 from multicause.learning import EM, ConditionalCooling, Outcome, Stop
@@ -22,6 +23,7 @@ from multicause.models.few_maximal_causes import (
     expected_brightness,
     expected_field_sum,
 )
+from multicause.models.superpositions import SMALLEST_MEAN
 
 PARAMETER_NOISE = 3e-4  # while components cool, of their brightness
 
@@ -102,6 +104,7 @@ class RestrictedMCA(PoissonMCAEstimator):
     n_presentations: Any = "auto"
 
     _max_active: ClassVar[int] = 2
+    _private_state: ClassVar[tuple[str, ...]] = ("_generator",)  # that `partial_fit` goes on from, also after a file
     _parameter_constraints = {
         **PoissonMCAEstimator._parameter_constraints,
         "solver": [StrOptions({"batch", "online"})],
@@ -131,9 +134,12 @@ class RestrictedMCA(PoissonMCAEstimator):
         self : object
             The estimator.
         """
-        self._validate_params()
         first = not hasattr(self, "components_")
         with self._kept_on_errors():
+            if first:
+                self._validate_params()
+            else:
+                self._check_fitted()
             X = self._validate(X, reset=first)
             if first:
                 self._begin(X)
@@ -214,6 +220,13 @@ class RestrictedMCA(PoissonMCAEstimator):
                 "Use MCA3 for latents of different frequency."
             )
         return activations
+
+    def _check_learned(self) -> None:
+        check_number("field_sum_", self.field_sum_, least=SMALLEST_MEAN)
+        check_count("n_presentations_", self.n_presentations_, least=0)
+        if not isinstance(getattr(self, "_generator", np.random.default_rng(0)), np.random.Generator):
+            raise ValueError("the generator of random numbers must be one of NumPy's")
+        super()._check_learned()
 
     def _attributes(self, params, dtype) -> dict[str, Any]:
         return {

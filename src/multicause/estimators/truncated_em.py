@@ -157,7 +157,21 @@ class TruncatedEM(SelectingEstimator):
         return self.model
 
     def _check_learned(self) -> None:
-        """Parameters of a model of one's own are that model's business."""
+        """What the parameters of a model of one's own may be is that model's business; their shapes are not."""
+        n_features = int(self.n_features_in_)
+        self._check_model(n_features)
+        standard = DataMoments(1.0, np.zeros(n_features), np.ones(n_features))
+        wanted = self.model.init_params(standard, np.random.default_rng(0))
+        if type(self.params_) is not type(wanted):
+            raise ValueError(f"params_ must be {type(wanted).__name__}. Got {type(self.params_).__name__} instead.")
+        for name, value, like in zip(wanted._fields, self.params_, wanted, strict=True):
+            if np.shape(value) != np.shape(like) or not np.isfinite(value).all():
+                raise ValueError(f"{name} in params_ must be finite, of shape {np.shape(like)}. Got {np.shape(value)}")
+        self._posterior(self._n_features_out)
+        self._check_selection(self._n_features_out, n_features)
+
+    def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> Any:
+        return value
 
     def _start(self, em: EM, rng: np.random.Generator) -> Any:
         return em.model.init_params(em.moments, rng)

@@ -198,6 +198,14 @@ class TruncatedGaussianMixture(SelectingEstimator):
         one = Truncation.resolve(type(self).__name__, n_components, self.n_candidates, 1, False)
         return one.posterior(bool(self.monotone), self._learned_selection())
 
+    def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> np.ndarray:
+        match name:
+            case "weights":
+                return check_weights(value, shape[0], label)
+            case "means":
+                return check_means(value, shape, label)
+        return check_covariances(value, shape, self.covariance_type, label)
+
     def _build(self, n_components: int, n_features: int) -> GaussianMixture:
         return GaussianMixture(n_components, n_features, self.covariance_type, float(self.reg_covar))
 

@@ -54,7 +54,7 @@ class Truncation:
                 f"n_candidates={n_candidates} and max_active={max_active} of {name} mean {n_states} states per data "
                 f"point; at most {MOST_STATES:,} can be enumerated. Lower n_candidates or max_active."
             )
-        return cls(n_candidates, max_active, singletons, greedy)
+        return cls(int(n_candidates), int(max_active), singletons, greedy)  # True is an int, but not to a kernel
 
     def posterior(self, monotone: bool, selection: Selection | None = None) -> TruncatedPosterior:
         return TruncatedPosterior(

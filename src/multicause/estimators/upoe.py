@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from multicause._compat import Interval, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import checked_weights
 from multicause.estimators.documentation import documented
+from multicause.estimators.learned_checks import check_product
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.execution.reproducible_matmul import tiled_product
@@ -142,6 +143,7 @@ class UPoE(MulticauseEstimator):
     validation_fraction: Any = None
     tol: Any = 1e-6
 
+    _private_state: ClassVar[tuple[str, ...]] = ("_latest",)  # that `partial_fit` goes on from, also after a file
     _parameter_constraints = {
         **MulticauseEstimator._parameter_constraints,
         "n_components": [COUNT, None],
@@ -185,8 +187,7 @@ class UPoE(MulticauseEstimator):
 
     def _learn_batch(self, X, sample_weight) -> None:
         """A batch after the first."""
-        self._validate_params()
-        X = self._validate(X, reset=False)
+        X = self._validate_fitted(X)
         seen = self._running_moments()
         batch = learn_batch(
             self._params(), seen, X.astype(np.float64), self._weights_of(X, sample_weight), self._recent(),
@@ -297,6 +298,9 @@ class UPoE(MulticauseEstimator):
         return ProductParams(
             Whitening(self.mean_, self.whitening_, self.dewhitening_), self.directions_, tuple(self.experts_)
         )
+
+    def _check_learned(self) -> None:
+        check_product(self, self._params())
 
     def _prepared(self) -> PreparedProduct:
         return PreparedProduct(self._params())

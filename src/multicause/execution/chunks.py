@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import pairwise
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -12,7 +13,10 @@ import numpy as np
 from multicause.execution.reproducible_matmul import TILE
 
 _WORK_BYTES = 8 * 2**20  # aim for a chunk's rows and its (rows, H) work array
-_MOST_ROWS = 4096  # more would leave cores idle on data of moderate size
+_MOST_ROWS = 4096  # larger chunks gain nothing
+_LEAST_ROWS = 256  # fewer would not be worth the Python around their kernels
+_LEAST_NUMBERS = 51_200  # in a chunk's rows and its work array, likewise
+_CHUNKS = 64  # or a multiple, where there are rows enough: any 2, 4, ... 64 threads get equal shares
 _chosen_size: ContextVar[int | None] = ContextVar("chunk_size", default=None)
 
 Kind = TypeVar("Kind")
@@ -63,7 +67,7 @@ def for_kernels(part: np.ndarray) -> np.ndarray:
 
 @contextmanager
 def chunks_of(n_rows: int) -> Iterator[None]:
-    """A context in which data are cut into chunks of so many rows, rounded up to whole tiles of 256.
+    """A context in which data are cut into chunks of so many rows, rounded up to whole tiles of 128.
 
     Chunks suit the data by themselves; smaller ones need less memory. Results of `transform` and its like do not depend
     on them, and those of `fit` to rounding errors only.
@@ -80,10 +84,26 @@ def chunks_of(n_rows: int) -> Iterator[None]:
 def split(
     X: np.ndarray, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
 ) -> list[Chunk]:
-    """Cut `X` into chunks of `chunk_size` rows, rounded up to whole tiles; by default a few megabytes of work each."""
+    """Cut `X` into chunks of `chunk_size` rows, rounded up to whole tiles; by default into what keeps 64 threads busy.
+
+    The number of chunks is then a power of two, or a multiple of 64; they differ by one tile at most, the large first.
+    """
     chunk_size = _chosen_size.get() or chunk_size
+    n_tiles = -(-len(X) // TILE)
     if chunk_size is None:
-        by_work = _WORK_BYTES // (8 * (n_components + X.shape[1]))
-        chunk_size = max(min(by_work, _MOST_ROWS), 2 * n_components)  # at least what makes (H, H) sums worth their sum
-    rows = -(-min(chunk_size, max(len(X), 1)) // TILE) * TILE
-    return [Chunk(X, start, min(start + rows, len(X)), weights) for start in range(0, len(X), rows)]
+        n_chunks = min(_n_chunks(len(X), n_components, X.shape[1]), max(n_tiles, 1))
+        tiles = [n_tiles // n_chunks + (i < n_tiles % n_chunks) for i in range(n_chunks)]
+    else:
+        size = -(-chunk_size // TILE)
+        tiles = [size] * -(-n_tiles // size)
+    borders = np.minimum(np.cumsum([0, *tiles]) * TILE, len(X)).tolist()
+    return [Chunk(X, start, stop, weights) for start, stop in pairwise(borders)]
+
+
+def _n_chunks(n_rows: int, n_components: int, n_features: int) -> int:
+    width = n_components + n_features
+    least = max(_LEAST_ROWS, _LEAST_NUMBERS // width, min(n_components**2 // 256, 2 * n_components))
+    most = max(min(_WORK_BYTES // (8 * width), _MOST_ROWS), least)  # the least makes (H, H) sums worth their sum
+    if n_rows < _CHUNKS * least:
+        return 1 << max(n_rows // least, 1).bit_length() - 1
+    return _CHUNKS * -(-n_rows // (_CHUNKS * most))

@@ -2,11 +2,11 @@
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -103,19 +103,60 @@ class InProcess:
         combine: Callable[[Result, Result], Result],
     ) -> Result:
         """Combine the results of all chunks in a binary tree whose shape depends on the number of chunks alone."""
-        return tree_reduce(self.map(task, chunks), combine)
+        tree = _Reduction(task, chunks, combine)
+        if self._pool is None:
+            tree.work()  # outside its context there are no threads
+            return tree.total
+        workers = [self._pool.submit(tree.work) for _ in range(min(self.n_threads, len(chunks)))]
+        try:
+            for worker in workers:
+                worker.result()
+        finally:
+            tree.stopped = True  # an interrupted caller waits for no more chunks
+        return tree.total
 
 
-def tree_reduce(results: Iterable[Result], combine: Callable[[Result, Result], Result]) -> Result:
-    """Like carrying in binary addition: equal heights merge at once, so that few partial results are alive."""
-    waiting: list[tuple[int, Result]] = []
-    for result in results:
-        height = 0
-        while waiting and waiting[-1][0] == height:
-            result = combine(waiting.pop()[1], result)
-            height += 1
-        waiting.append((height, result))
-    total = waiting.pop()[1]
-    while waiting:
-        total = combine(waiting.pop()[1], total)
-    return total
+class _Reduction(Generic[Item, Result]):
+    """Workers take the chunks in their order; whoever ends the second of two neighbours combines them and goes on up.
+
+    Few partial results are alive at any time, and there is no Python between chunks but their own.
+    """
+
+    def __init__(
+        self, task: Callable[[Item], Result], chunks: Sequence[Item], combine: Callable[[Result, Result], Result]
+    ):
+        self._task, self._chunks, self._combine = task, chunks, combine
+        self._lock = Lock()
+        self._begun = 0
+        self._waiting: dict[tuple[int, int], Result] = {}  # by height and position
+        self.stopped = False
+        self.total: Result
+
+    def work(self) -> None:
+        """Chunks until there are none left, or a worker failed."""
+        while True:
+            with self._lock:
+                position = self._begun
+                if self.stopped or position == len(self._chunks):
+                    return
+                self._begun += 1
+            try:
+                self._climb(position, self._task(self._chunks[position]))
+            except BaseException:
+                self.stopped = True
+                raise
+
+    def _climb(self, position: int, result: Result) -> None:
+        """Combine with the neighbour as long as it is there; without a right neighbour a result rises by itself."""
+        height, n_nodes = 0, len(self._chunks)
+        while n_nodes > 1:
+            if position ^ 1 < n_nodes:
+                with self._lock:
+                    if (height, position ^ 1) not in self._waiting:
+                        self._waiting[height, position] = result
+                        return
+                    neighbour = self._waiting.pop((height, position ^ 1))
+                left, right = (neighbour, result) if position & 1 else (result, neighbour)
+                result = self._combine(left, right)
+            height, position, n_nodes = height + 1, position // 2, (n_nodes + 1) // 2
+        self.total = result

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-TILE = 256  # rows of one matrix product; chunks of data are whole tiles
+TILE = 128  # rows of one matrix product; chunks of data are whole tiles
 
 
 def tiled_product(Y: np.ndarray, right: np.ndarray) -> np.ndarray:

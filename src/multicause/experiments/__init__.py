@@ -33,6 +33,7 @@ from multicause.experiments.experiment import (
     Published,
     Result,
     Row,
+    Verdict,
 )
 
 _PAPERS = (ET, MCA08, GSC14, GPS, PSICA)
@@ -45,4 +46,4 @@ EXPERIMENTS = {
     each.name: each for paper in _PAPERS for module in _MODULES for each in module.EXPERIMENTS if each.paper == paper
 }
 
-__all__ = ["EXPERIMENTS", "Check", "Experiment", "Finding", "Options", "Published", "Result", "Row"]
+__all__ = ["EXPERIMENTS", "Check", "Experiment", "Finding", "Options", "Published", "Result", "Row", "Verdict"]

@@ -11,6 +11,7 @@ import numpy as np
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.bench_counts import compare_on_counts
+from multicause.experiments.bench_threads import GSC, LINCA, MCA, compare_threads
 from multicause.experiments.bench_upoe import ratios
 from multicause.experiments.timing import (
     Problem,
@@ -18,11 +19,12 @@ from multicause.experiments.timing import (
     draw,
     e_step,
     loglog_slope,
+    random_start,
     seconds_of,
     seconds_per_e_step,
     seconds_per_iteration,
 )
-from multicause.models import DataMoments, MaximalCauses, SpikeSlabLinear, combine
+from multicause.models import DataMoments, combine
 from multicause.posteriors import TruncatedPosterior
 from multicause.selection import GPSelect
 from multicause.selection.gp_select import MOST_PIVOTS
@@ -40,7 +42,6 @@ class Line(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    seconds: float  # of an iteration, on two cores
     megabytes: int = 300
     most_components: int = 2048  # up to which the growth with H is measured
     naive_points: int = 128  # for which the definition is timed
@@ -48,20 +49,19 @@ class Wanted(NamedTuple):
 
 def linca(quick: bool = False) -> list[Line]:
     """LinCA at the size of the paper's speech experiment."""
-    return _measure(Problem(), Wanted(0.15), quick)
+    return _measure(LINCA, Wanted(), quick)
 
 
 def mca(quick: bool = False) -> list[Line]:
     """MCA at the size of the paper's grass experiment, with a quarter of its patches."""
-    return _measure(Problem(MaximalCauses, 10_000, 100, 100, 5, 3), Wanted(0.25), quick)
+    return _measure(MCA, Wanted(), quick)
 
 
 def gsc(quick: bool = False) -> list[Line]:
     """GSC at the size of the paper's denoising experiment."""
-    problem = Problem(SpikeSlabLinear, 62_001, 64, 256, 10, 8)
-    seconds = seconds_per_e_step(replace(problem, n_samples=QUICK_SAMPLES) if quick else problem)
-    line = Line("seconds per E-step", f"{seconds:.3f}", "<= 1.0 on two cores", None if quick else seconds <= 1.0)
-    return [line, *_measure(problem, Wanted(1.6, 500, 4096, 4), quick)]
+    seconds = seconds_per_e_step(replace(GSC, n_samples=QUICK_SAMPLES) if quick else GSC)
+    line = Line("seconds per E-step", f"{seconds:.3f}", "-", None)
+    return [line, *_measure(GSC, Wanted(500, 4096, 4), quick)]
 
 
 def gp_select(quick: bool = False) -> list[Line]:
@@ -87,23 +87,36 @@ def counts(quick: bool = False) -> list[Line]:
     return [Line(*line) for line in compare_on_counts(quick)]
 
 
-BENCHMARKS = {"linca": linca, "mca": mca, "gsc": gsc, "gp-select": gp_select, "upoe": upoe, "counts": counts}
+def threads(quick: bool = False) -> list[Line]:
+    """Efficiency of the threads at hand."""
+    return [Line(*line) for line in compare_threads(quick)]
+
+
+BENCHMARKS = {
+    "linca": linca,
+    "mca": mca,
+    "gsc": gsc,
+    "threads": threads,
+    "gp-select": gp_select,
+    "upoe": upoe,
+    "counts": counts,
+}
 
 
 def _measure(problem: Problem, wanted: Wanted, quick: bool) -> list[Line]:
     """Time per iteration, its growth with N and H, the ratio to the definition, and memory."""
     if quick:
         problem = replace(problem, n_samples=QUICK_SAMPLES)
-    iteration = seconds_per_iteration(problem)
+    first, iteration = seconds_per_iteration(problem, random_start), seconds_per_iteration(problem)
     ratio = naive_seconds_per_point(problem, wanted.naive_points) * problem.n_samples / iteration
     samples = (2_000, 4_000) if quick else tuple(problem.n_samples * k // 2 for k in (1, 2, 4, 8))
     components = [64 * 2**k for k in range(2 if quick else int(np.log2(wanted.most_components // 64)) + 1)]
     in_n = loglog_slope(samples, [seconds_per_iteration(replace(problem, n_samples=n)) for n in samples])
     few = replace(problem, n_samples=min(problem.n_samples, 20_000))
     in_h = loglog_slope(components, [seconds_per_iteration(replace(few, n_components=h)) for h in components])
-    on_two_cores = f"<= {wanted.seconds} on two cores"
     return [
-        Line(f"seconds per EM iteration ({problem})", f"{iteration:.3f}", on_two_cores, iteration <= wanted.seconds),
+        Line(f"seconds per EM iteration, the first ({problem})", f"{first:.3f}", "-", None),
+        Line("seconds per EM iteration, late ones near the truth", f"{iteration:.3f}", "-", None),
         Line("speed over log_joint, state by state", f"{ratio:.0f}x", ">= 50x", ratio >= 50.0),
         Line("exponent of time in N", _shown(in_n), "1", None if quick else in_n[1][0] <= 1.0),
         Line(f"exponent of time in H, 64 to {components[-1]}", _shown(in_h), "<= 1", None if quick else in_h[0] <= 1.0),

@@ -34,7 +34,8 @@ ALIKE = 0.95  # cosine of a bar and the component that is its own
 SELECTIONS = ("model-based", "linear", "rbf", "composition")
 
 
-_EXACT: dict[str, Any] = {"max_active": N_CANDIDATES, "singletons": False, "n_init": 5}
+_EXACT: dict[str, Any] = {"max_active": N_CANDIDATES, "singletons": False}
+_BEST_OF_5 = " (ours: best of 5)"
 MODELS: dict[str, dict[str, Any]] = {
     "binary": {"estimator": LinCA, **_EXACT},
     "spike-slab": {"estimator": GSC, **_EXACT},
@@ -83,8 +84,12 @@ def count_found(components: np.ndarray) -> int:
 
 
 ROWS = [
-    Row(f"{model}, {selection}", run_trial, {**MODELS[model], "selection": selection}, n_trials=10)
-    for model, selection in product(MODELS, SELECTIONS)
+    Row(f"{model}, {selection}{suffix}", run_trial, {**MODELS[model], "selection": selection, **more}, n_trials=10)
+    for suffix, models, more in (
+        ("", MODELS, {}),  # one fit each, as in the paper
+        (_BEST_OF_5, ("binary", "spike-slab"), {"n_init": 5}),
+    )
+    for model, selection in product(models, SELECTIONS)
 ]
 
 
@@ -97,7 +102,9 @@ def _compare(outcomes: list[Outcome]) -> list[Finding]:
             by_hand = float(np.mean(successes))
         else:
             other = at_least(by_hand, f"as by hand, {by_hand:.0%}")
-        found.append(finding(row.title, "reliability", successes, PUBLISHED.get(row.title, other)))
+        found.append(
+            finding(row.title, "reliability", successes, PUBLISHED.get(row.title.removesuffix(_BEST_OF_5), other))
+        )
     return found
 
 

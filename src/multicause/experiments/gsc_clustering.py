@@ -17,7 +17,7 @@ from multicause.posteriors import TruncatedPosterior
 from multicause.posteriors.e_steps.definition import truncated_states
 from multicause.selection import top_candidates
 
-N_COMPONENTS, N_FEATURES, N_CANDIDATES, MAX_ACTIVE = 20, 25, 5, 4
+N_COMPONENTS, N_FEATURES, N_CANDIDATES, MAX_ACTIVE = 20, 25, 8, 5  # the last two as in Appendix C
 ALONE, TOGETHER, KERNEL = "point by point", "group by group", "E-step kernel"
 FASTER = Published("faster", lambda ratio: ratio.mean > 1.0)
 CHECKS = (

@@ -15,6 +15,7 @@ from multicause.experiments.experiment import MCA08, Check, Experiment, Outcome,
 from multicause.experiments.figures import Point, curves
 from multicause.experiments.mca_settings import Algorithm, MaximalSetting, fit_setting, go_on_as_mca, noisy_bars
 from multicause.learning import Annealing
+from multicause.models import Smoothing
 from multicause.models.superpositions import SMALLEST_MEAN
 
 DATA_SEED = 0  # all fits learn from the same patterns, as in the paper
@@ -26,6 +27,7 @@ class Start:
 
     algorithm: Algorithm | None = None
     then_exact: bool = False
+    smoothing: Smoothing = Smoothing(learning=False)  # noqa: RUF009  (of an exact fit: MCA eq. 8; frozen)
     parameter_noise: float = 0.0  # of a fit that is exact from the start, while it cools
     exact_iter: int = 100
     further_iter: int = 50
@@ -57,7 +59,8 @@ def _fit(start: Start, bars: Bars, seed: int) -> Any:
     if start.algorithm is None:
         annealing = Annealing(0.4 * bars.X.shape[1] + 1.0, 1.05, parameter_noise=start.parameter_noise)
         common: dict[str, Any] = {"init": {"activation": 0.1}, "random_state": seed, "n_jobs": 1, "noise": "poisson"}
-        return MCA(10, n_candidates=None, annealing=annealing, max_iter=start.exact_iter, **common).fit(bars.X)
+        common |= {"smoothing": start.smoothing, "annealing": annealing, "max_iter": start.exact_iter}
+        return MCA(10, n_candidates=None, **common).fit(bars.X)
     lengths: dict[str, Any] = {"max_iter": start.max_iter, "n_presentations": start.n_presentations}
     first = fit_setting(MaximalSetting(start.algorithm, noisy_bars, **lengths), bars, seed)
     if not start.then_exact:
@@ -66,7 +69,7 @@ def _fit(start: Start, bars: Bars, seed: int) -> Any:
 
 
 # the paper puts a sign to the gain, but no figure except for the exact fit
-ABOVE = Published("slightly above", lambda gain: gain.high >= 0.0)
+ABOVE = Published("slightly above", lambda gain: gain.mean >= 0.0, 0.0)
 
 
 def _row(title: str, published: Published, **setting: Any) -> Row:
@@ -79,7 +82,8 @@ ROWS = [
     _row("MCA3", Published("just below"), algorithm="MCA3"),
     _row("R-MCA2", Published("just below"), algorithm="R-MCA2"),
     _row("R-MCA_NN", Published("somewhat below"), algorithm="R-MCA_NN"),
-    _row("MCA_ex, parameter noise (ours)", ABOVE, parameter_noise=2.5),  # without it, all exact fits merge some bars
+    _row("MCA_ex (ours: parameter noise)", ABOVE, parameter_noise=2.5),
+    _row("MCA_ex (ours: smooth maximum, parameter noise)", ABOVE, smoothing=Smoothing(), parameter_noise=2.5),
     _row("R-MCA2, then MCA_ex (ours)", ABOVE, algorithm="R-MCA2", then_exact=True),
 ]
 

@@ -21,10 +21,9 @@ SMALLEST_START = 1e-3  # of the fields and activations that MCA goes on from: at
 ACTIVATION_RANGE = (0.01, 0.9)
 POLISH: dict[str, Any] = {"n_candidates": 8, "max_active": 5, "max_iter": 30, "tol": 1e-4}  # after another algorithm
 BETWEEN_LOOKS = 50  # pattern presentations from one look at the units to the next
-MOST_PRESENTATIONS = 1_000_000  # where they do not become stable; the paper gives no limit
+MOST_PRESENTATIONS = 200_000  # where they do not become stable; the paper gives no limit
 INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init
 RESTRICTED_LEVEL = 2.0  # the same of R-MCA, which keeps it: C = 2 D, the sum of a bar on a 5 x 5 grid
-PARTING = 3e-3  # noise on R-MCA2's fields while they cool, of bars of value 10: equal fields would stay so
 ONLINE_NOISE = 0.02  # on R-MCA_NN's fields at each pattern, at a learning rate of 1
 
 max_bars = partial(make_bars, superposition="max", noise=0.0)
@@ -43,8 +42,9 @@ class MaximalSetting:
     rest: float = 2.5e-3  # threshold on the change of the fields below which it cools
     parameter_noise: float = 0.0  # of MCA
     learning_rate: float = 1.0  # of R-MCA_NN, whose noise on the fields goes with it
-    until_stable: bool = True  # R-MCA_NN stops once the causes have units, as in the paper; False: it is not told them
-    field_sum: Literal["paper", "known", "auto"] = "paper"  # of R-MCA: 2 D, the mean sum of the causes, its default
+    stable: Literal["same unit", "any unit", "never"] = "same unit"  # when R-MCA_NN stops: see `learn_until_stable`
+    parting: float = 0.0  # noise on R-MCA2's fields while they cool, of bars of value 10: equal fields would stay so
+    field_sum: Literal["paper", "auto"] = "paper"  # of R-MCA: 2 D, or its default, which goes by the data
     own_cooling: bool = False  # MCA3's default instead of the paper's
     init: Literal["random", "online"] = "random"  # of MCA3
     then_mca: bool = False  # go on with MCA, of more causes at once, whose free energy also judges between starts
@@ -77,10 +77,10 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
         automatic = setting.own_cooling or setting.init == "online"
         cooling = "auto" if automatic else _cooling(setting, 0.4 * n_features + 1.0)
         return MCA3(setting.n_components, init=init, cooling=cooling, **common)
-    sums = {"paper": RESTRICTED_LEVEL * n_features, "known": float(causes.sum(axis=1).mean()), "auto": "auto"}
-    common |= {"field_sum": sums[setting.field_sum], "activation": setting.activation}
+    field_sum = RESTRICTED_LEVEL * n_features if setting.field_sum == "paper" else "auto"
+    common |= {"field_sum": field_sum, "activation": setting.activation}
     if setting.algorithm == "R-MCA2":
-        cooling = _cooling(setting, 0.7 * n_features + 1.0, PARTING)
+        cooling = _cooling(setting, 0.7 * n_features + 1.0, setting.parting)
         return RestrictedMCA(setting.n_components, cooling=cooling, **common)
     temperature = setting.initial_temperature or 16.0
     common |= {"learning_rate": setting.learning_rate, "weight_noise": ONLINE_NOISE * setting.learning_rate}
@@ -139,18 +139,20 @@ def recover(estimator: Estimator, causes: np.ndarray) -> Recovery:
     return found_causes(estimator.components_, causes, estimator.log_joint(causes, singletons), threshold=None)
 
 
-def learn_until_stable(network: RestrictedMCA, data: Data, seed: int) -> RestrictedMCA:
-    """Present patterns until each cause has had a unit of its own for 4000 of them (Appendix E.2).
+def learn_until_stable(network: RestrictedMCA, data: Data, seed: int, swaps: bool) -> RestrictedMCA:
+    """Present patterns until each cause has had the same unit, of its own, for 4000 of them (Appendix E.2).
 
     The network neither cools nor comes to rest, so that the paper stops it by the causes; `n_presentations` patterns
-    are the most it is given. A spare unit may take over a cause: the paper asks for the same unit all the time.
+    are the most it is given. With `swaps` a spare unit may take over a cause in the meantime.
     """
     most = MOST_PRESENTATIONS if network.n_presentations == "auto" else network.n_presentations
     rng = np.random.default_rng([seed, 2])
-    n_stable = 0
+    n_stable, before = 0, np.zeros(0)
     for _ in range(most // BETWEEN_LOOKS):
         network.partial_fit(data.X[rng.integers(len(data.X), size=BETWEEN_LOOKS)])
-        n_stable = n_stable + BETWEEN_LOOKS if recover(network, data.components).all_found else 0
+        now = recover(network, data.components)
+        stays = now.all_found and (swaps or np.array_equal(now.unit, before))
+        n_stable, before = n_stable + BETWEEN_LOOKS if stays else 0, now.unit
         if n_stable >= STABLE:
             break
     return network
@@ -162,8 +164,9 @@ def maximal_trial(seed: int, **fields: Any) -> MaximalTrial:
     data = setting.data(random_state=seed)
     if setting.then_mca:
         estimator: Estimator = fit_then_mca(setting, data, seed)
-    elif setting.algorithm == "R-MCA_NN" and setting.until_stable:
-        estimator = learn_until_stable(maximal_estimator(setting, data.components, seed), data, seed)
+    elif setting.algorithm == "R-MCA_NN" and setting.stable != "never":
+        network = maximal_estimator(setting, data.components, seed)
+        estimator = learn_until_stable(network, data, seed, swaps=setting.stable == "any unit")
     else:
         estimator = fit_setting(setting, data, seed)
     return MaximalTrial(

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from multicause.estimators import LinCA
-from multicause.experiments.experiment import ET, GSC14, Experiment, Finding, Outcome, Row
+from multicause.experiments.experiment import ET, GSC14, Estimate, Experiment, Finding, Outcome, Published, Row
 from multicause.experiments.figures import Point, curves
 from multicause.experiments.timing import Problem, intervals, loglog_slope, seconds_per_iteration
 from multicause.models import SpikeSlabLinear
@@ -43,7 +43,8 @@ def linca_seconds(problem: Problem) -> float:
 
 def _slope(published: str, title: str, trials: list[dict[int, float]]) -> Finding:
     slope, interval = loglog_slope(list(trials[0]), list(trials[0].values()))
-    return Finding(title, "slope on log-log", published, slope, interval, slope <= 1.0)
+    linear = Published(published, lambda estimate: estimate.mean <= 1.0, 1.0)
+    return Finding(title, "slope on log-log", published, slope, interval, linear.verdict(Estimate(slope, *interval)))
 
 
 def _row(problem: Problem, measure: Callable[[Problem], float], published: str, n_sizes: int) -> Row:

@@ -27,7 +27,7 @@ from multicause.tensor_files import (
     write_tensors,
 )
 
-FORMAT, FORMAT_VERSION = "multicause-checkpoint", 1
+FORMAT_VERSION = 1
 Path = str | os.PathLike[str]
 
 
@@ -101,7 +101,7 @@ class Checkpoint:
             return
         tensors: dict[str, np.ndarray] = {}
         header = {
-            "format": FORMAT,
+            "format": "multicause-checkpoint",
             "format_version": FORMAT_VERSION,
             "identity": self.identity,
             "progress": encode("progress", self._latest, tensors, self._classes),
@@ -120,7 +120,7 @@ class Checkpoint:
             return None
         advice = "Give the path of the right checkpoint, or fit without resume=True."
         try:
-            header, tensors = read_tensors(self.path, FORMAT, FORMAT_VERSION)
+            header, tensors = read_tensors(self.path, "checkpoint", FORMAT_VERSION)
             self._check_identity(header["identity"], advice)
             progress = decode(header["progress"], tensors, self._classes)
         except (TensorFileError, KeyError, TypeError, ValueError, RecursionError) as error:

@@ -4,8 +4,10 @@ import json
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from contextlib import suppress
+from typing import Any, NamedTuple, TextIO
 
 from multicause.learning.stopping import Stop
 
@@ -34,12 +36,13 @@ class Trace:
     """Writes one line of JSON per record, flushed at once: a fit that dies leaves its history.
 
     The file is new; a fit that goes on after `done`, a restart and the number of its records, keeps the lines up to it.
+    A file that can no longer be written, on a full disk for instance, is a warning: the fit goes on.
     """
 
     def __init__(self, path: str | os.PathLike[str], done: tuple[int, int] | None = None):
         kept = "" if done is None else _lines_up_to(path, *done)
-        self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by `close`)
-        self._file.write(kept)
+        self._file: TextIO | None = open(path, "w", encoding="utf-8")  # noqa: SIM115  (closed by `close`)
+        self._write(kept)
 
     def __call__(self, record: Record) -> None:
         line = {
@@ -51,11 +54,23 @@ class Trace:
             "seconds": round(record.seconds, 6),
             "final": record.final,
         }
-        self._file.write(json.dumps(line) + "\n")
-        self._file.flush()
+        self._write(json.dumps(line) + "\n")
+
+    def _write(self, text: str) -> None:
+        if self._file is None:
+            return
+        try:
+            self._file.write(text)
+            self._file.flush()
+        except OSError as error:
+            warnings.warn(f"The trace ends here: {error}. The fit goes on.", RuntimeWarning, stacklevel=2)
+            self.close()
 
     def close(self) -> None:
-        self._file.close()
+        file, self._file = self._file, None
+        if file is not None:
+            with suppress(OSError):  # what could not be written is still in its buffer
+                file.close()
 
 
 def _lines_up_to(path: str | os.PathLike[str], restart: int, n_records: int) -> str:

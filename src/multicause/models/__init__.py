@@ -11,7 +11,7 @@ from multicause.models.poisson_linear import PoissonLinear, PoissonLinearStatist
 from multicause.models.priors import BernoulliPrior, OneOfPrior, SpikeSlabPrior
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
 from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics
-from multicause.models.superpositions import Maximum, Sum
+from multicause.models.superpositions import Maximum, Smoothing, Sum
 
 __all__ = [
     "BernoulliNoise",
@@ -38,6 +38,7 @@ __all__ = [
     "PoissonLinear",
     "PoissonLinearStatistics",
     "PoissonNoise",
+    "Smoothing",
     "SpikeSlabLinear",
     "SpikeSlabMax",
     "SpikeSlabMaxStatistics",

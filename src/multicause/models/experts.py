@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import NamedTuple, cast
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
 from multicause.models.student_t_fit import LOG_2PI, fit_student_t, spread_of
+
+LARGEST = 1e150  # whose square is a number
 
 
 class Terms(NamedTuple):
@@ -87,6 +90,11 @@ def check_fixed(fixed: tuple[str, ...], known: tuple[str, ...], expert: str) -> 
             raise ValueError(f"The 'fixed' of {expert} must hold names among {known}. Got {name!r} instead.")
 
 
+def is_between(value: object, least: float, most: float) -> bool:
+    """Whether a parameter is one number in its range, ends included: neither an array nor NaN."""
+    return isinstance(value, Real) and least <= float(value) <= most
+
+
 @dataclass(frozen=True)
 class HyperbolicSecant(Expert):
     """The density behind the non-linearity tanh.
@@ -105,7 +113,7 @@ class HyperbolicSecant(Expert):
     fixed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.inverse_scale < np.inf:
+        if not is_between(self.inverse_scale, 1.0 / LARGEST, LARGEST):
             raise ValueError(f"The 'inverse_scale' of HyperbolicSecant must be positive. Got {self.inverse_scale}.")
         check_fixed(self.fixed, ("inverse_scale",), "HyperbolicSecant")
 
@@ -191,11 +199,11 @@ class StudentT(Expert):
     fixed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.mean):
+        if not is_between(self.mean, -LARGEST, LARGEST):
             raise ValueError(f"The 'mean' of StudentT must be a finite number. Got {self.mean} instead.")
-        if not 0.0 < self.inverse_scale < np.inf:
+        if not is_between(self.inverse_scale, 1.0 / LARGEST, LARGEST):
             raise ValueError(f"The 'inverse_scale' of StudentT must be positive. Got {self.inverse_scale} instead.")
-        if not 0.5 < self.inverse_temperature < np.inf:
+        if not (is_between(self.inverse_temperature, 0.5, LARGEST) and self.inverse_temperature > 0.5):
             raise ValueError(
                 "The 'inverse_temperature' of StudentT must be above 1/2: else no constant normalises the density. "
                 f"Got {self.inverse_temperature} instead."
@@ -276,7 +284,7 @@ class StudentTMixture(Expert):
         sizes = {len(self.weights), len(self.means), len(self.inverse_scales), len(self.inverse_temperatures)}
         if len(sizes) != 1 or not self.weights:
             raise ValueError(f"The parts of a StudentTMixture need one value each of every kind. Got {self} instead.")
-        if min(self.weights) < 0.0 or abs(sum(self.weights) - 1.0) > 1e-9:
+        if not all(is_between(weight, 0.0, 1.0) for weight in self.weights) or abs(sum(self.weights) - 1.0) > 1e-9:
             raise ValueError(f"The 'weights' of StudentTMixture must sum to one. Got {self.weights} instead.")
         known = ("weights", "means", "inverse_scales", "inverse_temperatures")
         check_fixed(self.fixed, known, "StudentTMixture")

@@ -1,6 +1,6 @@
 """Binary latents, the largest of which wins in each dimension: maximal causes analysis (MCA)."""
 
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from multicause.models.base import DataMoments, Params
 from multicause.models.dictionary_model import DictionaryModel, brightness, upper_bound_scores
 from multicause.models.noises import GaussianNoise
 from multicause.models.priors import UNUSED
-from multicause.models.superpositions import SMALLEST_MEAN, Maximum, Sum
+from multicause.models.superpositions import SMALLEST_MEAN, Maximum, Smoothing, Sum
 
 
 class MaximalCausesStatistics(NamedTuple):
@@ -27,10 +27,9 @@ class MaximalCauses(DictionaryModel):
         s_h ~ Bernoulli(pi_h),   Wbar_d(s) = max_h s_h W_hd,   y_d ~ p(y_d | mean Wbar_d)       [MCA eq. 1-3; ET eq. 29]
 
     The noise is any exponential family. While annealing is hot, components learn by a smooth maximum,
-    Wbar^rho = (sum_h (s_h W_h)^rho)^(1/rho) with rho = T / (T - 1), from a sum to the maximum (ET eq. 31). With
-    Gaussian noise states are judged by it as well, and those of a single latent contribute T times as much: which of
-    several latents a value comes from is guesswork then. With other noise they are judged by the maximum throughout
-    (MCA Appendix E). All is the same at T = 1.
+    Wbar^rho = (sum_h (s_h W_h)^rho)^(1/rho) with rho = T / (T - 1), from a sum to the maximum (ET eq. 31). `smoothing`
+    says what else is replaced by it; by default, with Gaussian noise, states are judged by it as well, and those of a
+    single latent contribute T times as much. All is the same at T = 1.
 
     Parameters
     ----------
@@ -38,20 +37,34 @@ class MaximalCauses(DictionaryModel):
         By which components learn.
     weight_of_singles : float
         How much more components learn from states of one latent than from others.
+    smoothing : Smoothing
+        What becomes of the maximum while annealing is hot.
     """
 
     superposition: Sum | Maximum = Maximum()  # noqa: RUF009  (frozen values)
     sharing: Maximum = Maximum()  # noqa: RUF009
     weight_of_singles: float = 1.0
+    smoothing: Smoothing = Smoothing()  # noqa: RUF009
 
     takes_superpositions: ClassVar[tuple[type, ...]] = (Maximum,)
     takes_shapes: ClassVar[tuple[str, ...]] = ("isotropic", "diagonal")
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.smoothing.judging and not isinstance(self.noise, GaussianNoise):
+            raise TypeError(
+                f"Smoothing(judging=True) is for Gaussian noise. Got {self.noise} instead: leave out judging=True."
+            )
+
     def heated(self, beta: float) -> "MaximalCauses":
-        smooth = Maximum.at(beta)
-        if not isinstance(self.noise, GaussianNoise):
-            return replace(self, sharing=smooth)
-        return replace(self, superposition=smooth, sharing=smooth, weight_of_singles=1.0 / beta)
+        learning, judging, emphasis = astuple(self.smoothing)
+        gaussian, smooth = isinstance(self.noise, GaussianNoise), Maximum.at(beta)
+        return replace(
+            self,
+            sharing=smooth if learning else self.sharing,
+            superposition=smooth if learning and (gaussian if judging is None else judging) else self.superposition,
+            weight_of_singles=1.0 / beta if (gaussian if emphasis is None else emphasis) else 1.0,
+        )
 
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
         """|N(1, 1/3)| times the data's mean over all dimensions (MCA Appendix E.1)."""

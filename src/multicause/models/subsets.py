@@ -19,8 +19,15 @@ class SubsetTree(NamedTuple):
     members: np.ndarray  # (S, max_active) members in rising order, the rest 0
 
 
-def count_subsets(n_candidates: int, max_active: int) -> int:
-    return sum(comb(n_candidates, size) for size in range(max_active + 1))
+def count_subsets(n_candidates: int, max_active: int, n_variants: int = 1) -> int:
+    """How many subsets there are, each member in one of so many variants; numbers beyond 2^64 are not added up to
+    their end, which would take minutes."""
+    total = 0
+    for size in range(max_active + 1):
+        total += comb(n_candidates, size) * n_variants**size
+        if total > 2**64:
+            break
+    return total
 
 
 def too_many_subsets(n_candidates: int, max_active: int, most: int, places: int = 1) -> str | None:
@@ -73,11 +80,20 @@ def _indicators(chosen: Iterable[tuple[int, ...]], n_candidates: int) -> np.ndar
 @lru_cache(maxsize=32)
 def subset_tree(n_candidates: int, max_active: int) -> SubsetTree:
     """All subsets of at most `max_active` candidates in lexicographic order, which is depth first."""
-    subsets_in_order = sorted(subsets(n_candidates, max_active))
-    row = {subset: i for i, subset in enumerate(subsets_in_order)}
-    parent = np.array([row[subset[:-1]] for subset in subsets_in_order], dtype=np.int64)
-    depth = np.array([len(subset) for subset in subsets_in_order], dtype=np.int64)
-    members = np.zeros((len(subsets_in_order), max(max_active, 1)), dtype=np.int64)
-    for i, subset in enumerate(subsets_in_order):
-        members[i, : len(subset)] = subset
+    n_states = count_subsets(n_candidates, max_active)
+    parent, depth = np.zeros(n_states, dtype=np.int64), np.zeros(n_states, dtype=np.int64)
+    members = np.zeros((n_states, max(max_active, 1)), dtype=np.int64)
+    subset: list[int] = []
+    rows = [0]  # of the empty set, and of the subset cut after each of its members
+    for row in range(1, n_states):
+        following = subset[-1] + 1 if subset else 0
+        if len(subset) < max_active and following < n_candidates:
+            subset.append(following)
+        else:
+            while subset[-1] == n_candidates - 1:
+                subset.pop(), rows.pop()
+            subset[-1] += 1
+            rows.pop()
+        parent[row], depth[row], members[row, : len(subset)] = rows[-1], len(subset), subset
+        rows.append(row)
     return SubsetTree(parent, depth, members)

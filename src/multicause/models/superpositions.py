@@ -73,3 +73,30 @@ class Maximum:
         with np.errstate(invalid="ignore"):
             log_max = logsumexp(self.rho * log_components, axis=-2, keepdims=True) / self.rho
             return np.where(active, np.exp((self.rho - 1.0) * (log_components - log_max)), 0.0)
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """What becomes of a maximum while annealing is hot, T > 1: where it is replaced by the smooth one of ET eq. 31.
+
+    `Smoothing(judging=False, emphasis=False)` is Expectation Truncation to the letter of ET eq. 29-31, and
+    `Smoothing(learning=False)` the limit of MCA eq. 8.
+
+    Parameters
+    ----------
+    learning : bool
+        Components learn by the smooth maximum.
+    judging : bool or None
+        States are judged by it, with Gaussian noise; that needs `learning`. None: where it can be.
+    emphasis : bool or None
+        Components learn T times as much from states of a single latent: which of several a value comes from is
+        guesswork while hot. None: with Gaussian noise.
+    """
+
+    learning: bool = True
+    judging: bool | None = None
+    emphasis: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.judging and not self.learning:
+            raise ValueError("Smoothing(judging=True) needs learning=True: states are judged as components learn.")

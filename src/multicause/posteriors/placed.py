@@ -1,7 +1,6 @@
 """The truncated posterior of objects at places: a few components, each at a few placements, all their combinations."""
 
 from dataclasses import dataclass
-from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.special import logit
 from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.models.pixel_functions import between, window_pixels
+from multicause.models.subsets import count_subsets
 from multicause.models.translated_occlusion import (
     ABSENT,
     OcclusionParams,
@@ -51,7 +51,7 @@ class PlacedPosterior:
     @property
     def n_states(self) -> int:
         """1 + H' R + C(H', 2) R^2 + ..."""
-        return sum(comb(self.n_candidates, k) * self.n_placements**k for k in range(self.max_active + 1))
+        return count_subsets(self.n_candidates, self.max_active, self.n_placements)
 
     def keeps_all(self, model: TranslatedOcclusion) -> bool:
         return self.n_candidates == model.n_components and self.n_placements == model.n_placements

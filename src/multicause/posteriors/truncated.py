@@ -10,13 +10,19 @@ from multicause.execution.chunks import Chunk
 from multicause.models.base import heated
 from multicause.posteriors.base import EStepResult, PreparedPosterior
 from multicause.posteriors.e_steps import DefinitionEStep, TruncatedEStep, e_step_of
-from multicause.selection.base import Selection, Selector, selector_of
+from multicause.selection.base import Selection, Selector, are_indices, selector_of
 
 
 class KeptCandidates(NamedTuple):
     """The candidates that a chunk's rows had in the last iteration."""
 
     candidates: np.ndarray  # (n, H')
+
+    def fits(self, n_rows: int, n_components: int) -> bool:
+        """Whether what a file holds may be given to kernels."""
+        return (
+            self.candidates.ndim == 2 and len(self.candidates) == n_rows and are_indices(self.candidates, n_components)
+        )
 
 
 @dataclass(frozen=True)

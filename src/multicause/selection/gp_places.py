@@ -37,6 +37,7 @@ from multicause.selection.gp_select import (
     GPSelect,
     Observed,
     best_columns,
+    check_function,
     targets_of,
     with_random_ones,
 )
@@ -192,10 +193,17 @@ class PlaceSelectionFunction(Selector):
         return PixelFunctions(self.knots, self.values).scores(images)
 
     def check(self, n_components: int, n_features: int) -> None:
+        """Refuse what a file, or a hand, made of it: kernels index unchecked."""
+        check_function(self.selection, PlaceSelect, self.theta, self.knots, self.values)
+        check_function(self.selection.gp, GPSelect, self.theta)
         height, width, channels = self.selection.image_shape
         wanted = (n_components, *self.selection.component_shape, channels, len(self.knots))
         if height * width * channels != n_features or self.values.shape != wanted or len(self.knots) < 2:
             raise ValueError(f"The selection function's values have shape {self.values.shape} instead of {wanted}")
+        steps = np.diff(self.knots)
+        if self.knots.ndim != 1 or not (steps > 0.0).all() or not np.allclose(steps, steps[0]):
+            raise ValueError("The selection function's knots must rise evenly")
+        self.kernel()  # which counts theta
 
     def kernel(self) -> Kernel:
         """The kernel of windows as it was fitted last."""

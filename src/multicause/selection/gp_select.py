@@ -13,7 +13,7 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.models.base import DataMoments
-from multicause.selection.base import ModelBased, Selector
+from multicause.selection.base import ModelBased, Selector, are_indices
 from multicause.selection.gaussian_process import (
     KERNELS,
     features,
@@ -29,6 +29,7 @@ from multicause.selection.gaussian_process import (
 
 SMALLEST_TARGET = 1e-4  # posterior means below it say nothing to the regression
 MOST_PIVOTS = 128  # where the user gives no rank
+LARGEST_VALUE, LARGEST_LOGARITHM = 1e150, 500.0  # whose squares, and exponentials, are numbers
 _POOL = 2048  # rows among which the pivots are looked for
 _SAMPLE = 300  # rows whose marginal likelihood the kernel's parameters maximise
 
@@ -134,6 +135,12 @@ class Observed(NamedTuple):
 
     targets: Any  # the kernel's
 
+    def fits(self, n_rows: int, n_targets: int) -> bool:
+        """Whether what a file holds may be given to kernels."""
+        starts, latents, values = self.targets
+        ordered = starts.shape == (n_rows + 1,) and starts[0] == 0 and starts[-1] == len(latents) == len(values)
+        return bool(ordered and (np.diff(starts) >= 0).all() and are_indices(latents, n_targets))
+
 
 class GPSelectionState(NamedTuple):
     """From which a selection that is being learned can go on."""
@@ -173,10 +180,16 @@ class SelectionFunction(Selector):
         return self.kernel()(np.where(np.isnan(Y), self.mean, Y), self.pivots) @ self.weights
 
     def check(self, n_components: int, n_features: int) -> None:
-        shapes = (self.mean.shape, self.pivots.shape, self.weights.shape)
-        n_pivots = len(self.pivots)
-        if shapes != ((n_features,), (n_pivots, n_features), (n_pivots, n_components)):
+        """Refuse what a file, or a hand, made of it: kernels index unchecked."""
+        arrays = (self.mean, self.pivots, self.weights)
+        shapes = tuple(np.shape(array) for array in arrays)
+        n_pivots = np.shape(self.pivots)[0]
+        if shapes != ((n_features,), (n_pivots, n_features), (n_pivots, n_components)) or n_pivots < 1:
             raise ValueError(f"The selection function's mean, pivots and weights have shapes {shapes}")
+        check_function(self.selection, GPSelect, self.theta, *arrays)
+        wanted = self.selection.first_kernel(n_features).theta.shape
+        if self.theta.shape != wanted:
+            raise ValueError(f"The selection function's theta has shape {self.theta.shape} instead of {wanted}")
 
     def kernel(self) -> Kernel:
         return self.selection.first_kernel(self.pivots.shape[1]).clone_with_theta(self.theta)
@@ -187,6 +200,17 @@ class SelectionFunction(Selector):
     def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
         """The columns of each row's largest scores, (n, n_candidates)."""
         return best_columns(scores, n_candidates)
+
+
+def check_function(selection: Any, kind: type, theta: Any, *arrays: Any) -> None:
+    """What functions that were learned have in common."""
+    if type(selection) is not kind:
+        raise ValueError(f"The selection function's selection is no {kind.__name__}, but {type(selection).__name__}")
+    for array in (theta, *arrays):
+        if not isinstance(array, np.ndarray) or array.dtype != np.float64 or not (np.abs(array) <= LARGEST_VALUE).all():
+            raise ValueError("The selection function's arrays must hold finite numbers of double precision")
+    if np.abs(theta).max(initial=0.0) > LARGEST_LOGARITHM:
+        raise ValueError(f"The selection function's theta must be at most {LARGEST_LOGARITHM:g} in magnitude")
 
 
 class GPSelection(Selector):

@@ -1,9 +1,13 @@
 """Kernels for the CPU, compiled by Numba and cached on disk under a name that follows their sources."""
 
+import atexit
 import importlib
 import os
+import sys
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Lock
 from types import ModuleType
 
@@ -46,10 +50,29 @@ def load(name: str) -> ModuleType:
         if name not in _loaded:
             from numba.core import config
 
+            from multicause.backends.kernel_cache import use_kernel_caches
+
             before = config.CACHE_DIR
-            config.CACHE_DIR = str(cache_folder())  # read when a function is decorated
+            config.CACHE_DIR = str(_usable_folder())  # read when a function is decorated
             try:
-                _loaded[name] = importlib.import_module(f"{__name__}.{name}")
+                module = importlib.import_module(f"{__name__}.{name}")
+                for imported in [m for key, m in sys.modules.items() if key.startswith(f"{__name__}.")]:
+                    use_kernel_caches(imported)
             finally:
                 config.CACHE_DIR = before
+            _loaded[name] = module
         return _loaded[name]
+
+
+@cache
+def _usable_folder() -> Path:
+    """The cache folder, or one that ends with this process where that cannot be written to."""
+    from multicause.backends.kernel_cache import is_writable, warn_once
+
+    folder = cache_folder()
+    if is_writable(folder):
+        return folder
+    warn_once(f"The folder of compiled kernels, '{folder}', cannot be written to.")
+    temporary = TemporaryDirectory(prefix="multicause-")
+    atexit.register(temporary.cleanup)
+    return Path(temporary.name)

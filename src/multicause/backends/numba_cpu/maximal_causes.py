@@ -1,8 +1,7 @@
-"""Maximal causes: every truncated state of a data point, enumerated with its running maximum over the dimensions.
+"""Maximal causes: every truncated state of a data point, enumerated along a tree.
 
-Noise is any exponential family, log p(y | m) = sum_d y_d eta(m_d) - A(m_d) up to a constant of y. A maximum picks one
-W_hd per dimension, and eta and A rise with it: a state keeps the maxima of its parent's eta and A and of those of the
-latent it adds. States of one latent are one matrix product, and not enumerated here.
+Noise is any exponential family, log p(y | m) = sum_d y_d eta(m_d) - A(m_d) up to a constant of y. States of one latent
+are one matrix product, and not enumerated here; the rest of the maximum itself is in `maxima`.
 
 What the M-step wants, <A_hd> = sum_s q(s) A_hd(s), comes from tables u = W^rho and v = W^(rho-1), scaled per dimension:
 
@@ -16,10 +15,12 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from multicause.backends.numba_cpu.maxima import gather, grow, make_path, share_out
 from multicause.backends.numba_cpu.normalise import OFF, weigh_row  # noqa: F401  (OFF for the E-step)
 from multicause.backends.numba_cpu.vector_math import exponentiate, take_logs
 
 SMALLEST_STATE_WEIGHT = 1e-14  # states of less weight do not contribute to <A>
+FEW_STATES = 2  # up to so many of two and more latents are quicker taken one by one than all together
 MOST_KEPT = 2**19  # numbers in the smooth maxima of a data point's states, beyond which they are computed again
 
 
@@ -47,35 +48,18 @@ class Sums(NamedTuple):
 
     a: np.ndarray  # (H, D) sum_n w_n <A> over states of two and more latents
     ay: np.ndarray  # (H, D) sum_n w_n <A> y over the same
-    squares: np.ndarray  # (D,) sum_n w_n <(y - Wbar)^2> over all states but those of one latent, for Gaussian noise
+    squares: np.ndarray  # (D,) sum_n w_n <(y - Wbar)^2> over all states but those of one latent; smooth maxima only
     rebuilt: np.ndarray  # (N, D) <Wbar> over the candidates' states
 
 
 class Work(NamedTuple):
     """Arrays of one data point."""
 
-    natural: np.ndarray  # (gamma + 1, D) running maxima of eta along a path, or running sums of u
-    partition: np.ndarray  # (gamma + 1, D) running maxima of A
+    sums: np.ndarray  # (gamma + 1, D) running sums of u along a path
     means: np.ndarray  # (S or 1, D) smooth maxima, where states are judged by them
     total: np.ndarray  # (D,)
     logs: np.ndarray  # (D,)
     mean: np.ndarray  # (D,)
-
-
-@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def _grow(tables, latent, y, depth, work):
-    """The maxima of a path that gains a latent; returns log p(y | maximum) up to a constant of y."""
-    below_natural, below_partition = work.natural[depth - 1], work.partition[depth - 1]
-    natural, partition = work.natural[depth], work.partition[depth]
-    own_natural, own_partition = tables.natural[latent], tables.partition[latent]
-    total = 0.0
-    for d in range(y.size):
-        eta = max(below_natural[d], own_natural[d])
-        a = max(below_partition[d], own_partition[d])
-        natural[d] = eta
-        partition[d] = a
-        total += y[d] * eta - a
-    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
@@ -92,8 +76,8 @@ def _take_root(tables, total, logs, mean):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _grow_smoothly(tables, latent, y, depth, mean, work):
-    """The same for the smooth maximum of Gaussian noise, which goes to `mean`."""
-    below, here = work.natural[depth - 1], work.natural[depth]
+    """mean <- the smooth maximum of a path that gains a latent; returns log p(y | mean) up to a constant of y."""
+    below, here = work.sums[depth - 1], work.sums[depth]
     for d in range(y.size):
         here[d] = below[d] + tables.u[latent, d]
     _take_root(tables, here, work.logs, mean)
@@ -104,23 +88,25 @@ def _grow_smoothly(tables, latent, y, depth, mean, work):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _enumerate(tables, tree, y, chosen, singles, empty, states, work):
+def _enumerate(tables, tree, y, chosen, singles, empty, states, work, path):
     """Log joints of all states of the candidates, depth first."""
     states[0] = empty
-    max_active = tree.members.shape[1]
+    max_active, n_candidates = tree.members.shape[1], chosen.size
+    if max_active > 1 and not tables.smooth:
+        gather(tables, y, chosen, path)
     for row in range(1, states.size):
         depth = tree.depth[row]
-        latent = chosen[tree.members[row, depth - 1]]
+        last = tree.members[row, depth - 1]
         if depth == 1:
-            states[row] = singles[latent]
-            if max_active > 1:
-                work.natural[1] = tables.u[latent] if tables.smooth else tables.natural[latent]
-                work.partition[1] = tables.partition[latent]
+            states[row] = singles[chosen[last]]
+            if tables.smooth:
+                work.sums[1] = tables.u[chosen[last]]
             continue
         if tables.smooth:
-            log_noise = _grow_smoothly(tables, latent, y, depth, work.means[row % len(work.means)], work)
+            log_noise = _grow_smoothly(tables, chosen[last], y, depth, work.means[row % len(work.means)], work)
         else:
-            log_noise = _grow(tables, latent, y, depth, work)
+            below = tree.members[row, 0] if depth == 2 else n_candidates + depth - 1
+            log_noise = grow(path, below, last, n_candidates + depth)
         for k in range(depth):
             log_noise += tables.log_odds[chosen[tree.members[row, k]]]
         states[row] = log_noise
@@ -128,8 +114,7 @@ def _enumerate(tables, tree, y, chosen, singles, empty, states, work):
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def _share_hard(components, members, weight, y, sums):
-    """Add weight * A_hd(s), weight * A_hd(s) y_d and the squares of a state of two or more latents; ties share."""
-    squares = sums.squares.size > 0
+    """Add weight * A_hd(s) and weight * A_hd(s) y_d of a state of two or more latents; ties share."""
     for d in range(y.size):
         top = 0.0
         total = 0.0
@@ -141,8 +126,6 @@ def _share_hard(components, members, weight, y, sums):
             share = weight / total if components[members[k], d] == top else 0.0
             sums.a[members[k], d] += share
             sums.ay[members[k], d] += share * y[d]
-        if squares:
-            sums.squares[d] += weight * (y[d] - top) * (y[d] - top)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -198,20 +181,33 @@ def _smooth_mean(tables, row, members, keeps, work):
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_state(tables, row, members, weight, y, keeps, sums, work):
     """What a state of none, two or more latents adds to the sums."""
-    if tables.root == 0.0 and members.size > 1:
-        if sums.a.size:
+    if tables.root == 0.0:
+        if members.size > 1:
             _share_hard(tables.components, members, weight, y, sums)
         return
     mean = work.mean
     if tables.smooth:
         mean = _smooth_mean(tables, row, members, keeps, work)
-    elif sums.squares.size:
-        _maximum(tables, members, mean)
-    if sums.squares.size:
         for d in range(y.size):
             sums.squares[d] += weight * (y[d] - mean[d]) * (y[d] - mean[d])
-    if members.size > 1 and weight > 0.0 and sums.a.size:
+    if members.size > 1 and weight > 0.0:
         _share(tables, members, weight, y, mean, sums, work)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_states(tables, tree, chosen, weights, sample_weight, y, keeps, sums, work, path):
+    """What the states of one data point add to the sums."""
+    if tables.root == 0.0 and len(path.ranks):
+        n_states = 0
+        for k in range(weights.size):
+            n_states += tree.depth[k] > 1 and weights[k] > SMALLEST_STATE_WEIGHT
+        if n_states > FEW_STATES:
+            share_out(tree, weights, sample_weight, y, chosen, path, sums)
+            return
+    for k in range(weights.size):
+        if tree.depth[k] != 1 and weights[k] > SMALLEST_STATE_WEIGHT:
+            members = chosen[tree.members[k, : tree.depth[k]]]
+            _add_state(tables, k, members, sample_weight * weights[k], y, keeps, sums, work)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -226,32 +222,35 @@ def expectations(tables, tree, data, candidates, singletons, sample_weights, sum
     states, weights = np.empty(n_states), np.empty(n_states)
     keeps = n_states * n_features <= MOST_KEPT
     work = Work(
-        np.full((max_active + 1, n_features), tables.background_natural),
-        np.full((max_active + 1, n_features), tables.background_partition),
+        np.zeros((max_active + 1, n_features)),
         np.zeros((n_states if keeps else 1, n_features if tables.smooth else 0)),
         np.empty(n_features), np.empty(n_features), np.empty(n_features),
     )  # fmt: skip
+    path = make_path(tree, candidates.shape[1], n_features)
     log_normaliser, energy = np.empty(n_rows), np.empty(n_rows)
     means, alone = singles.copy(), np.zeros(singles.shape)
-    members = np.empty(max_active, dtype=np.int64)
     for n in range(n_rows):
         row, y, chosen = means[n], Y[n], candidates[n]
-        _enumerate(tables, tree, y, chosen, row, empty[n], states, work)
+        _enumerate(tables, tree, y, chosen, row, empty[n], states, work, path)
         log_normaliser[n], energy[n] = weigh_row(tables.beta, states, chosen, row, singletons, weights)
         alone[n] = row
-        for k in range(n_states):
-            if weights[k] == 0.0:
-                continue
-            depth = tree.depth[k]
-            for i in range(depth):
-                members[i] = chosen[tree.members[k, i]]
-                row[members[i]] += weights[k]
-            if depth == 1:
-                alone[n, members[0]] += weights[k]
-            elif weights[k] > SMALLEST_STATE_WEIGHT and sample_weights[n] > 0.0:
-                _add_state(tables, k, members[:depth], sample_weights[n] * weights[k], y, keeps, sums, work)
-            if sums.rebuilt.size:
-                _maximum(tables, members[:depth], work.mean)
-                for d in range(n_features):
-                    sums.rebuilt[n, d] += weights[k] * work.mean[d]
+        for k in range(1, n_states):
+            for i in range(tree.depth[k]):
+                row[chosen[tree.members[k, i]]] += weights[k]
+            if tree.depth[k] == 1:
+                alone[n, chosen[tree.members[k, 0]]] += weights[k]
+        if sums.a.size and sample_weights[n] > 0.0:
+            _add_states(tables, tree, chosen, weights, sample_weights[n], y, keeps, sums, work, path)
+        if sums.rebuilt.size:
+            _rebuild(tables, tree, chosen, weights, sums.rebuilt[n], work)
     return log_normaliser, energy, means, alone
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _rebuild(tables, tree, chosen, weights, rebuilt, work):
+    """Add <Wbar> over the candidates' states."""
+    for k in range(weights.size):
+        if weights[k] > 0.0:
+            _maximum(tables, chosen[tree.members[k, : tree.depth[k]]], work.mean)
+            for d in range(rebuilt.size):
+                rebuilt[d] += weights[k] * work.mean[d]

@@ -4,7 +4,7 @@ import numpy as np
 from numba import njit
 
 from multicause.backends.numba_cpu.simd import LANES
-from multicause.backends.numba_cpu.vector_math import exponentiate, flushed_exp
+from multicause.backends.numba_cpu.vector_math import exponentiate
 
 OFF = -1e300  # the log joint of a state that is not there
 FLOOR = -80.0  # below the exponent that is flushed to 0: keeps 0 * log 0 finite
@@ -44,7 +44,7 @@ def weigh_singletons(rows, largest, weights, total, energy):
         energy[lane] += row_energy
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract"})
 def weigh_row(beta, states, chosen, row, singletons, weights):
     """q of one data point's states, from their log joints.
 
@@ -53,26 +53,36 @@ def weigh_row(beta, states, chosen, row, singletons, weights):
     """
     for i in range(chosen.size):
         row[chosen[i]] = OFF
-    largest = states.max()
+    largest = OFF
+    for k in range(states.size):
+        largest = max(largest, states[k])
     if singletons:
-        largest = max(largest, row.max())
+        for h in range(row.size):
+            largest = max(largest, row[h])
+    total, energy = _weigh(beta, largest, states, weights)
+    if singletons:
+        outside, outside_energy = _weigh(beta, largest, row.copy(), row)
+        total += outside
+        energy += outside_energy
+    else:
+        row[:] = 0.0
+    scale = 1.0 / total
+    for k in range(states.size):
+        weights[k] *= scale
+    for h in range(row.size):
+        row[h] *= scale
+    return beta * largest + np.log(total), largest + energy / (total * beta)
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract"})
+def _weigh(beta, largest, x, weights):
+    """weights <- exp(beta (x - largest)), the exponents stay in x; returns the sums of weight and weight * exponent."""
+    for k in range(x.size):
+        x[k] = max(beta * (x[k] - largest), FLOOR)
+    exponentiate(x, weights)
     total = 0.0
     energy = 0.0
-    for k in range(states.size):
-        x = max(beta * (states[k] - largest), FLOOR)
-        weights[k] = flushed_exp(x)
+    for k in range(x.size):
         total += weights[k]
-        energy += weights[k] * x
-    for h in range(row.size):
-        if singletons:
-            x = max(beta * (row[h] - largest), FLOOR)
-            row[h] = flushed_exp(x)
-            total += row[h]
-            energy += row[h] * x
-        else:
-            row[h] = 0.0
-    for k in range(states.size):
-        weights[k] /= total
-    for h in range(row.size):
-        row[h] /= total
-    return beta * largest + np.log(total), largest + energy / (total * beta)
+        energy += weights[k] * x[k]
+    return total, energy

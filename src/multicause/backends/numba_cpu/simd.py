@@ -84,6 +84,30 @@ def fill(typingctx, value):
     return lanes(types.float64), codegen
 
 
+@intrinsic
+def where_larger(typingctx, a, b, one, other):
+    """In each lane `one` where a > b, else `other`."""
+
+    def codegen(context, builder, signature, args):
+        return builder.select(builder.fcmp_ordered(">", args[0], args[1]), args[2], args[3])
+
+    return lanes(lanes, lanes, lanes, lanes), codegen
+
+
+@intrinsic
+def sum_lanes(typingctx, value):
+    """The sum of the eight numbers, in pairs."""
+
+    def codegen(context, builder, signature, args):
+        parts = [builder.extract_element(args[0], ir.Constant(ir.IntType(32), lane)) for lane in range(LANES)]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [builder.fadd(a, b) for a, b in zip(parts[:half], parts[half:], strict=True)]
+        return parts[0]
+
+    return types.float64(lanes), codegen
+
+
 def _define(python_operator, instruction):
     """a op b for two vectors, or a vector and a number; products may fuse with sums."""
 

@@ -117,8 +117,15 @@ class EM:
 
     def _restore(self, state: EMState, selector: Selector | None) -> Selector | None:
         """What chunks and the selector knew; gives the selection function as learned by then."""
+        wanted = self.model.init_params(self.moments, np.random.default_rng(0))
+        for params in (state.params, wanted if state.last is None else state.last.params):
+            if not _are_alike(params, wanted):
+                raise ValueError("The checkpoint holds parameters of another model. Fit without resume=True.")
+        n_targets = self.model.n_components * getattr(self.model, "n_placements", 1)
         for chunk, values in zip(self.chunks, state.remembered, strict=True):
             for value in values:
+                if hasattr(value, "fits") and not value.fits(chunk.stop - chunk.start, n_targets):
+                    raise ValueError("The checkpoint holds candidates that do not exist. Fit without resume=True.")
                 chunk.remember(value)
         return None if selector is None else selector.restore(state.selector)
 
@@ -258,3 +265,11 @@ def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarr
     kept = np.empty_like(weights)
     kept[order] = np.clip(total - before, 0.0, weights[order])
     return kept
+
+
+def _are_alike(params: Any, wanted: Any) -> bool:
+    """Whether parameters that a file holds may be given to kernels, which index unchecked."""
+    return type(params) is type(wanted) and all(
+        np.shape(value) == np.shape(like) and np.asarray(value).dtype.kind == "f" and bool(np.isfinite(value).all())
+        for value, like in zip(params, wanted, strict=True)
+    )

@@ -79,7 +79,10 @@ class Annealing:
     hold, settle : float
         Shares of the iterations at the first and at the last temperature.
     parameter_noise : float
-        Standard deviation of the Gaussian noise added to the components after each M-step, until the share `settle`.
+        Standard deviation of the Gaussian noise added to the components after each M-step.
+    noise_share : float or None
+        Share of the iterations with that noise; 1 adds it to the end, as the paper does. None: until the share
+        `settle` begins, so that the components end exactly.
     classification : DataClassification or None
         Drop, towards the end, the points that more than gamma active latents explain.
         `Annealing(1.0, classification=...)` does that at one temperature.
@@ -90,6 +93,7 @@ class Annealing:
     hold: float = 0.1
     settle: float = 0.2
     parameter_noise: float = 0.0
+    noise_share: float | None = None
     classification: DataClassification | None = None
 
     def __post_init__(self) -> None:
@@ -103,7 +107,14 @@ class Annealing:
                 "The shares 'hold' and 'settle' of Annealing must be at least 0 and sum to at most 1. "
                 f"Got hold={self.hold} and settle={self.settle} instead."
             )
+        if self.noise_share is not None and not 0.0 <= self.noise_share <= 1.0:
+            raise ValueError(f"The 'noise_share' of Annealing must be between 0 and 1. Got {self.noise_share} instead.")
         _check_noise(self)
+
+    def noise(self, progress: float) -> float:
+        """The parameter noise after the share `progress` of the iterations."""
+        end = 1.0 - self.settle if self.noise_share is None else self.noise_share
+        return self.parameter_noise if progress < end or end == 1.0 else 0.0
 
     def temperature(self, progress: float) -> float:
         """The temperature after the share `progress` of the iterations."""
@@ -135,8 +146,7 @@ class Plan:
         temperature, noise, classification = 1.0, 0.0, 0.0
         if self.annealing is not None:
             temperature = self.annealing.temperature(progress)
-            at_the_end = progress >= 1.0 - self.annealing.settle
-            noise = 0.0 if at_the_end else self.annealing.parameter_noise
+            noise = self.annealing.noise(progress)
         if self.classification is not None:
             classification = self.classification.progress(progress)
         return Step(number, temperature, classification, noise)

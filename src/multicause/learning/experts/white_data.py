@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from multicause.execution.chunks import Chunk
-from multicause.execution.in_process import InProcess, tree_reduce
+from multicause.execution.in_process import InProcess
 from multicause.learning.initialisation.moments import data_moments
 from multicause.models.base import DataMoments
 from multicause.models.product_of_experts import Whitening
@@ -184,7 +184,7 @@ class WhiteData:
     def pull(self, values: np.ndarray) -> np.ndarray:
         """<values x> in the coordinates not found yet, (K - n_found,)."""
         pairs = list(zip(self.blocks, self.split(self.weights * values), strict=True))
-        return tree_reduce(self.executor.map(lambda pair: pair[0][self.n_found :] @ pair[1], pairs), np.add)
+        return self.executor.map_reduce(lambda pair: pair[0][self.n_found :] @ pair[1], pairs, np.add)
 
     def remaining(self, x: np.ndarray) -> np.ndarray:
         """A vector of the white space in the coordinates not found yet."""

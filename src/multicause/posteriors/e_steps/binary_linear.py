@@ -70,11 +70,15 @@ class BinaryLinearEStep(TruncatedEStep):
     def select(self, terms: RowTerms, n_candidates: int) -> np.ndarray:
         if self.model.selection_rule == "upper_bound":
             return self._upper_bound.select(terms.Y, n_candidates)
+        linear = terms.linear - terms.unseen if terms.unseen.size else terms.linear
+        return numba_cpu.load("selection").top_candidates(linear, self.offset, self._cosine_scale, n_candidates)
+
+    @cached_property
+    def _cosine_scale(self) -> np.ndarray:
+        """1 / |W_h|, times what keeps scores within float32."""
         components, noise_variance = self.params.components, self.params.noise_variance
         level = np.sqrt(self.model.n_features * noise_variance + np.square(components).sum(axis=1).max())
-        scale = inverse_norms(components) / (self.tempered_precision * level)  # within float32
-        linear = terms.linear - terms.unseen if terms.unseen.size else terms.linear
-        return numba_cpu.load("selection").top_candidates(linear, self.offset, scale, n_candidates)
+        return inverse_norms(components) / (self.tempered_precision * level)
 
     @cached_property
     def _upper_bound(self) -> UpperBound:

@@ -53,12 +53,14 @@ class MaximalCausesEStep(MeanNoiseEStep):
             0.0 if hard else 1.0 / rho,
             bool(not model.superposition.is_hard),
         )
+        self.projection = np.ascontiguousarray(self.tables.natural.T)  # (D, H)
+        self.offset = self.tables.log_odds - self.tables.partition.sum(axis=1)
         self.log_empty = np.log1p(-params.activation).sum()
 
     def terms(self, Y: np.ndarray) -> RowTerms:
         tables = self.tables
-        singles = tiled_product(Y, np.ascontiguousarray(tables.natural.T))
-        singles += tables.log_odds - tables.partition.sum(axis=1)
+        singles = tiled_product(Y, self.projection)
+        singles += self.offset
         if self.impossible:
             empty = np.where((Y == 0.0).all(axis=1), 0.0, self.kernel.OFF)
         else:
@@ -82,25 +84,27 @@ class MaximalCausesEStep(MeanNoiseEStep):
     def accumulate(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
         components, Y = self.tables.components, terms.Y
         squares = np.zeros(components.shape[1])
-        sums = self.kernel.Sums(
-            np.zeros_like(components), np.zeros_like(components), squares if self.gaussian else np.zeros(0), _NONE
-        )
+        sums = self.kernel.Sums(np.zeros_like(components), np.zeros_like(components), squares, _NONE)
         free_energies, means, alone = self._expectations(terms, candidates, weights, sums)
         if (weights != 1.0).any():
             alone *= weights[:, None]
-        single, single_ay = alone.sum(axis=0), alone.T @ Y
-        if self.gaussian:
-            squares += alone.sum(axis=1) @ np.square(Y)
-            squares += np.einsum("hd,hd->d", components, single[:, None] * components - 2.0 * single_ay)
-        emphasis = self.model.weight_of_singles
-        statistics = MaximalCausesStatistics(
-            float(weights.sum()),
-            weights @ means,
-            sums.a + emphasis * single[:, None],
-            sums.ay + emphasis * single_ay,
-            squares,
-        )
+        single, single_ay = alone.sum(axis=0)[:, None], alone.T @ Y
+        a, ay = sums.a + single, sums.ay + single_ay
+        if self.gaussian and self.tables.smooth:
+            squares += self._squares(alone.sum(axis=1), Y, single, single_ay)
+        elif self.gaussian:
+            squares += self._squares(weights, Y, a, ay)
+        emphasis = self.model.weight_of_singles - 1.0
+        if emphasis != 0.0:
+            a += emphasis * single
+            ay += emphasis * single_ay
+        statistics = MaximalCausesStatistics(float(weights.sum()), weights @ means, a, ay, squares)
         return Accumulated(free_energies, statistics, means)
+
+    def _squares(self, weights: np.ndarray, Y: np.ndarray, a: np.ndarray, ay: np.ndarray) -> np.ndarray:
+        """sum_n w_n <(y - mean)^2> over states whose mean is in each dimension the one latent's that A is 1 for."""
+        components = self.tables.components
+        return weights @ np.square(Y) + np.einsum("hd,hd->d", components, a * components - 2.0 * ay)
 
     def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray, sums: Any = None):
         """F_n, <s>, and the weights of single latents."""

@@ -47,6 +47,8 @@ class SpikeSlabEStep(TruncatedEStep):
         self.whitened = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))  # (H, D)
         self.projection = np.ascontiguousarray(self.whiten.transposed(self.whitened).T)  # (D, H)
         self.gram = self.whitened @ self.whitened.T
+        self.log_odds = logit(params.activation)
+        self.complete = self._problem(self.gram, np.diag(self.gram)[None])  # but for the data
         self.log_empty = np.log1p(-params.activation).sum()
 
     def terms(self, Y: np.ndarray) -> Groups:
@@ -59,15 +61,14 @@ class SpikeSlabEStep(TruncatedEStep):
 
     def _independent_rows(self, rows: np.ndarray, Y: np.ndarray, missing: np.ndarray) -> RowTerms:
         """Rows whose missing entries, if any, say nothing of the others."""
-        diagonal: np.ndarray = np.diag(self.gram)[None]
-        observed: np.ndarray = _NOTHING
-        partial: np.ndarray = np.zeros(0, dtype=bool)
+        problem = self.complete
         if missing.any():
             Y = np.where(missing, 0.0, Y)
             observed, partial = (~missing).astype(np.float64), np.asarray(missing.any(axis=1))
-            diagonal = np.where(partial[:, None], tiled_product(observed, np.square(self.whitened).T), diagonal)
-        problem = self._problem(tiled_product(Y, self.projection), self.gram, diagonal)
-        problem = problem._replace(observed=observed, partial=partial)
+            seen = tiled_product(observed, np.square(self.whitened).T)
+            diagonal = np.where(partial[:, None], seen, np.diag(self.gram))
+            problem = self._problem(self.gram, diagonal)._replace(observed=observed, partial=partial)
+        problem = problem._replace(linear=self._linear(tiled_product(Y, self.projection)))
         return RowTerms(rows, Y, problem, self.log_empty + self.whiten.log_density(Y, missing))
 
     def _row_with_gaps(self, n: int, gappy: np.ndarray) -> RowTerms:
@@ -79,24 +80,29 @@ class SpikeSlabEStep(TruncatedEStep):
         lost = linalg.solve_triangular(factor, self.projection[missing], lower=True)  # (m, H)
         taken = linalg.solve_triangular(factor, (y @ precision)[missing], lower=True)
         gram = self.gram - lost.T @ lost
-        problem = self._problem((y @ self.projection - taken @ lost)[None], gram, np.diag(gram)[None])
+        linear = self._linear((y @ self.projection - taken @ lost)[None])
+        problem = self._problem(gram, np.diag(gram)[None])._replace(linear=linear)
         density = self.whiten.log_density(y[None], np.zeros((1, y.size), dtype=bool)) + 0.5 * taken @ taken
         left_out = 0.5 * missing.sum() * np.log(2.0 * np.pi) - np.log(np.diag(factor)).sum()
         return RowTerms(np.array([n]), y[None], problem, self.log_empty + density + left_out, gappy)
 
-    def _problem(self, linear: np.ndarray, gram: np.ndarray, diagonal: np.ndarray) -> Any:
-        """The problem of rows that have these b and this G, with diagonals (1 or N, H)."""
+    def _linear(self, projected: np.ndarray) -> np.ndarray:
+        """The kernel's b, in the place of W y."""
+        if not self.correlated:
+            projected += self.slab_mean
+        return projected
+
+    def _problem(self, gram: np.ndarray, diagonal: np.ndarray) -> Any:
+        """The problem of rows that have this G, with diagonals (1 or N, H), but for their data."""
         shift = self.slab_mean if self.correlated else np.zeros_like(self.slab_mean)
         if not self.correlated:
-            linear += self.slab_mean
             gram = gram + np.eye(len(gram))
         inverse = 1.0 / (1.0 + diagonal)
-        prior = logit(self.params.activation)
-        offset = prior if self.correlated else prior - 0.5 * self.slab_mean**2
-        constant = prior - 0.5 * self.slab_mean**2 + 0.5 * np.log(inverse)
+        constant = self.log_odds - 0.5 * self.slab_mean**2
+        offset = self.log_odds if self.correlated else constant
         return self.kernel.Problem(
-            linear, shift, self.slab_mean, offset, gram, self.correlation, inverse, constant, self.whitened, _NOTHING,
-            np.zeros(0, dtype=bool), self.beta,
+            _NOTHING, shift, self.slab_mean, offset, gram, self.correlation, inverse, constant + 0.5 * np.log(inverse),
+            self.whitened, _NOTHING, np.zeros(0, dtype=bool), self.beta,
         )  # fmt: skip
 
     def subset(self, terms: Groups, rows: np.ndarray) -> Groups:
@@ -118,7 +124,7 @@ class SpikeSlabEStep(TruncatedEStep):
 
     def select(self, terms: Groups, n_candidates: int) -> np.ndarray:
         """Log likelihoods of the singletons, without their priors (GSC eq. 25)."""
-        log_odds, top_singletons = logit(self.params.activation), numba_cpu.load("selection").top_singletons
+        log_odds, top_singletons = self.log_odds, numba_cpu.load("selection").top_singletons
         problems = [part.problem for part in terms]
         return _merged(
             terms, [top_singletons(p.linear, p.shift, p.inverse, p.constant - log_odds, n_candidates) for p in problems]

@@ -1,4 +1,4 @@
-"""`python -m multicause.cli`."""
+"""`python -m multicause`."""
 
 from multicause.cli import main
 

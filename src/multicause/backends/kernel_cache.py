@@ -1,0 +1,100 @@
+"""Compiled kernels on disk: files that are whole or not used at all. Compiling again is always the way out.
+
+Numba's own cache trusts what it reads, fails where it cannot write, and lets two processes that compile at once take
+one name for two kernels. Here a file is named after what was compiled, has a digest, and is renamed into place.
+"""
+
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.serialize import dumps
+
+from multicause.files import atomic_write
+
+ADVICE = "Set MULTICAUSE_CACHE to a folder with room that can be written to; `multicause doctor` shows the one in use."
+_DIGEST_SIZE = sha256().digest_size
+
+
+class KernelFiles(IndexDataCacheFile):
+    """One file for each kernel and each signature it was compiled for; there is no index."""
+
+    def __init__(self, folder: Path, name: str):
+        super().__init__(str(folder), name, source_stamp=None)  # the folder is named after the sources
+        self._folder, self._name = folder, name
+
+    def load(self, key: Any) -> Any:
+        """What was saved under the key; None where there is no such file, or it is not whole."""
+        try:
+            content = self._path(key).read_bytes()
+        except OSError:
+            return None
+        digest, payload = content[:_DIGEST_SIZE], content[_DIGEST_SIZE:]
+        if sha256(payload).digest() != digest:
+            return None
+        found, compiled = pickle.loads(payload)
+        return compiled if found == key else None
+
+    def save(self, key: Any, compiled: Any) -> None:
+        payload = dumps((key, compiled))
+        atomic_write(self._path(key), sha256(payload).digest() + payload)
+
+    def flush(self) -> None:
+        for path in self._folder.glob(f"{self._name}.*.kernel"):
+            path.unlink(missing_ok=True)
+
+    def _path(self, key: Any) -> Path:
+        digest = sha256(f"{numba.__version__} {key}".encode()).hexdigest()
+        return self._folder / f"{self._name}.{digest[:24]}.kernel"
+
+
+class KernelCache(FunctionCache):
+    """Numba's cache of one function, on such files; where they cannot be written, the process goes on without."""
+
+    def __init__(self, py_func: Callable[..., Any]):
+        super().__init__(py_func)
+        self._cache_file = KernelFiles(Path(self.cache_path), self._impl.filename_base)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            super().save_overload(sig, data)
+        except OSError as error:
+            warn_once(f"A compiled kernel could not be kept in '{self.cache_path}' ({error.strerror or error}).")
+
+
+def use_kernel_caches(module: Any) -> None:
+    """Give every compiled function of a module such a cache."""
+    for function in vars(module).values():
+        if isinstance(getattr(function, "_cache", None), FunctionCache) and not isinstance(
+            function._cache, KernelCache
+        ):
+            function._cache = KernelCache(function.py_func)
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether files can be made in the folder, which is made if need be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".{os.getpid()}.probe"
+        probe.touch()
+        probe.unlink()
+    except OSError:
+        return False
+    return True
+
+
+_warned = False
+
+
+def warn_once(what: str) -> None:
+    global _warned
+    if not _warned:
+        _warned = True
+        message = f"{what} Kernels are compiled anew in each process, which takes seconds. {ADVICE}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)

@@ -1,0 +1,188 @@
+"""Maxima of the candidates of one data point: what each state explains, and who is largest in each dimension.
+
+Dimensions lie in lanes, eight at a time; what is past the last one adds nothing.
+
+A state is explained dimension by dimension by its largest latent, so that it keeps what its parent's largest gains
+there or what the latent gains that it adds. For the M-step, <A_id>, the weight of all states whose largest is i, needs
+no state at all: they are the states with i among the candidates T that are not larger than i in dimension d,
+
+    <A_id> = R_i(T),   T = {j : W_jd <= W_id},   R_i(T) = sum_{s: i in s, s in T} q(s)
+
+and R, the same for all dimensions, is a sum over subsets: one addition per candidate that T has.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from multicause.backends.numba_cpu.simd import LANES, fill, load, store, sum_lanes, where_larger
+
+MOST_RANKED = 10  # candidates, beyond which the tables over their subsets outgrow the states
+_MEMBER = 2.0**20  # a rank is a set of candidates: its bits, plus this for each of its members
+_BITS = 2**MOST_RANKED - 1
+
+
+class Path(NamedTuple):
+    """Arrays of one data point; rows are the candidates', then those of a path of growing states."""
+
+    means: np.ndarray  # (H' + gamma + 1, blocks, LANES) components, and their maxima along the path
+    gains: np.ndarray  # the same of y eta - A
+    ranks: np.ndarray  # (H', blocks, LANES) of each candidate the set T that are not larger
+    subsets: np.ndarray  # (S,) the states as bits
+    whole: np.ndarray  # (2^H', columns) R_i(T)
+    divided: np.ndarray  # the same with q(s) / |s|: what each has of states that all their latents tie in
+    shares: np.ndarray  # (H', D) <A>
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def make_path(tree, n_candidates, n_features):
+    """Arrays for data points of a given size; the tables over subsets are empty where candidates are too many."""
+    n_states, max_active = tree.members.shape
+    n_blocks = -(-n_features // LANES)
+    n_ranked = n_candidates if n_candidates <= MOST_RANKED else 0
+    n_columns = -(-n_ranked // LANES) * LANES
+    means = np.zeros((n_candidates + max_active + 1, n_blocks, LANES))
+    for i in range(n_candidates):
+        means[i] = -i  # no ties past the last dimension
+    subsets = np.zeros(n_states, dtype=np.int64)
+    for row in range(n_states if n_ranked else 0):
+        for k in range(tree.depth[row]):
+            subsets[row] |= 1 << tree.members[row, k]
+    return Path(
+        means, np.zeros(means.shape), np.empty((n_ranked, n_blocks, LANES)), subsets,
+        np.empty((1 << n_ranked, n_columns)), np.empty((1 << n_ranked, n_columns)), np.empty((n_ranked, n_features)),
+    )  # fmt: skip
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gather(tables, y, chosen, path):
+    """What each candidate gains by itself."""
+    for i in range(chosen.size):
+        natural, partition = tables.natural[chosen[i]], tables.partition[chosen[i]]
+        gains = path.gains[i].reshape(-1)
+        path.means[i].reshape(-1)[: y.size] = tables.components[chosen[i]]
+        for d in range(y.size):
+            gains[d] = y[d] * natural[d] - partition[d]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def grow(path, below, own, here):
+    """Row `here` <- the maximum of the rows `below` and `own`; returns all that it gains."""
+    n_blocks = path.means.shape[1]
+    total = fill(0.0)
+    for block in range(n_blocks):
+        old, new = load(path.means, below * n_blocks + block), load(path.means, own * n_blocks + block)
+        old_gain, new_gain = load(path.gains, below * n_blocks + block), load(path.gains, own * n_blocks + block)
+        gain = where_larger(new, old, new_gain, old_gain)
+        total = total + gain
+        store(path.gains, here * n_blocks + block, gain)
+        store(path.means, here * n_blocks + block, where_larger(new, old, new, old))
+    return sum_lanes(total)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _rank(path):
+    """ranks <- T of each candidate; returns whether some of them tie anywhere."""
+    n_ranked, n_blocks = path.ranks.shape[:2]
+    nothing, one = fill(0.0), fill(1.0)
+    without_ties = fill(_MEMBER * (0.5 * n_ranked * (n_ranked + 1) + 1.0))  # less their members all together have
+    ties = fill(0.0)
+    for block in range(n_blocks):
+        total = fill(0.0)
+        for i in range(n_ranked):
+            own = load(path.means, i * n_blocks + block)
+            rank = fill(0.0)
+            bit = 1.0
+            for j in range(n_ranked):
+                other = load(path.means, j * n_blocks + block)
+                rank = rank + where_larger(other, own, nothing, fill(_MEMBER + bit))
+                bit *= 2.0
+            store(path.ranks, i * n_blocks + block, rank)
+            total = total + rank
+        ties = ties + where_larger(without_ties, total, nothing, one)
+    return sum_lanes(ties) > 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tabulate(tree, weights, factor, path, divide, table):
+    """table[T, i] <- the weight of all states of two and more latents within T that have i."""
+    n_ranked = path.ranks.shape[0]
+    n_vectors = table.shape[1] // LANES
+    table[:] = 0.0
+    for row in range(1, weights.size):
+        depth = tree.depth[row]
+        if depth > 1:
+            weight = factor * weights[row] / (depth if divide else 1)
+            for k in range(depth):
+                table[path.subsets[row], tree.members[row, k]] = weight
+    for i in range(n_ranked):
+        bit = 1 << i
+        for subset in range(bit, table.shape[0]):
+            if subset & bit:
+                for vector in range(n_vectors):
+                    target, source = subset * n_vectors + vector, (subset - bit) * n_vectors + vector
+                    store(table, target, load(table, target) + load(table, source))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _tied_share(weights, factor, path, ranks, i):
+    """<A_id>, where others are as large as candidate i, and more are smaller: the same rank is the same size."""
+    rank, equal = ranks[i] & _BITS, 0
+    for j in range(ranks.size):
+        equal |= (ranks[j] == ranks[i]) << j
+    share = 0.0
+    for row in range(1, weights.size):
+        subset = path.subsets[row]
+        if (subset >> i) & 1 and subset | rank == rank and subset != 1 << i:
+            n_equal = 0
+            for j in range(ranks.size):
+                n_equal += ((subset & equal) >> j) & 1
+            share += factor * weights[row] / n_equal
+    return share
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _look_up_ties(weights, factor, path, shares):
+    """shares <- <A> where candidates may tie.
+
+    Most ties are between the smallest, as where components are 0. Then all latents of the states within T tie.
+    """
+    n_ranked, n_features = shares.shape
+    ranks = path.ranks.reshape(n_ranked, -1)
+    here = np.empty(n_ranked, dtype=np.int64)
+    for d in range(n_features):
+        members = 0
+        for i in range(n_ranked):
+            here[i] = np.int64(ranks[i, d])
+            members += here[i] // int(_MEMBER)
+        lowest = here.min()
+        n_lowest = lowest // int(_MEMBER)
+        no_others = 2 * members == n_ranked * (n_ranked + 1) + n_lowest * (n_lowest - 1)
+        for i in range(n_ranked):
+            if here[i] == lowest:
+                shares[i, d] = path.divided[here[i] & _BITS, i]
+            elif no_others:
+                shares[i, d] = path.whole[here[i] & _BITS, i]
+            else:
+                shares[i, d] = _tied_share(weights, factor, path, here, i)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def share_out(tree, weights, factor, y, chosen, path, sums):
+    """Add factor * <A> and factor * <A> y over the states of two and more latents to the sums."""
+    _tabulate(tree, weights, factor, path, False, path.whole)
+    if _rank(path):
+        _tabulate(tree, weights, factor, path, True, path.divided)
+        _look_up_ties(weights, factor, path, path.shares)
+    else:
+        for i in range(chosen.size):
+            ranks, share = path.ranks[i].reshape(-1), path.shares[i]
+            for d in range(y.size):
+                share[d] = path.whole[np.int64(ranks[d]) & _BITS, i]
+    for i in range(chosen.size):
+        share, a, ay = path.shares[i], sums.a[chosen[i]], sums.ay[chosen[i]]
+        for d in range(y.size):
+            a[d] += share[d]
+        for d in range(y.size):
+            ay[d] += share[d] * y[d]

@@ -1,0 +1,101 @@
+"""What is written: a device is no file to replace, an input is no place for a result, a full disk ends no fit."""
+
+import os
+import stat
+import threading
+
+import numpy as np
+import pytest
+
+from multicause import LinCA
+from multicause.files import atomic_write
+from multicause.persistence import save_model
+from multicause.tables import read_table
+
+from command_line import refused, succeed
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """With a table x.npy and a model m.safetensors of it."""
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    np.save("x.npy", X)
+    save_model(LinCA(2, max_iter=3, tol=0.0, random_state=0).fit(X), "m.safetensors")
+    return tmp_path
+
+
+@pytest.fixture
+def pipe(tmp_path):
+    """A FIFO, and what comes out of it."""
+    path, received = tmp_path / "pipe.csv", []
+    os.mkfifo(path)
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()), daemon=True)
+    reader.start()
+
+    def drain():
+        reader.join(timeout=30)
+        return received[0]
+
+    return path, drain
+
+
+def test_a_pipe_is_written_to_and_not_replaced(pipe):
+    path, drain = pipe
+    atomic_write(path, b"content")
+    assert drain() == b"content"
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+def test_a_command_writes_to_a_pipe(pipe, folder):
+    path, drain = pipe
+    succeed("transform", "m.safetensors", "x.npy", "-o", path)
+    assert drain().count(b"\n") == 41
+    assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root makes devices")
+def test_a_device_is_not_replaced(folder):
+    device = folder / "null"
+    try:
+        os.mknod(device, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("no devices may be made here")
+    atomic_write(device, b"content")
+    assert stat.S_ISCHR(device.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("transform", "m.safetensors", "x.npy", "-o", "x.npy"),
+        ("transform", "m.safetensors", "x.npy", "-o", "./sub/../x.npy"),
+        ("score", "m.safetensors", "x.npy", "--per-sample", "x.npy"),
+        ("sample", "m.safetensors", "-n", "3", "-o", "s.csv", "--states", "s.csv"),
+    ],
+)
+def test_no_command_writes_over_what_it_reads_or_writes_already(arguments, folder):
+    (folder / "sub").mkdir()
+    before = (folder / "x.npy").read_bytes()
+    assert "name the same file" in refused(*arguments)
+    assert (folder / "x.npy").read_bytes() == before
+    assert not (folder / "s.csv").exists()
+
+
+def test_a_recording_is_not_overwritten_by_its_sources(tmp_path, monkeypatch):
+    from multicause.media import write_audio
+
+    monkeypatch.chdir(tmp_path)
+    write_audio("source1.wav", np.random.default_rng(0).uniform(-0.5, 0.5, size=(400, 2)), 8000)
+    before = (tmp_path / "source1.wav").read_bytes()
+    assert "name the same file" in refused("separate", "source1.wav", "-o", ".")
+    assert (tmp_path / "source1.wav").read_bytes() == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_under_a_trace_is_a_warning_and_the_fit_stands(folder):
+    X, _ = read_table("x.npy")
+    with pytest.warns(RuntimeWarning, match=r"The trace ends here: .*No space left.*The fit goes on") as caught:
+        fit = LinCA(2, max_iter=4, tol=0.0, random_state=0).fit(X, trace="/dev/full")
+    assert len([w for w in caught if "trace" in str(w.message)]) == 1
+    assert fit.n_iter_ == 4

@@ -1,0 +1,128 @@
+"""Compiled kernels on disk: whatever happens to the files, kernels compute what they should."""
+
+import errno
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+from numba.core import config
+
+from multicause.backends import kernel_cache
+
+SOURCE = """
+from numba import njit
+
+@njit(cache=True)
+def twice(x):
+    return 2 * x
+"""
+
+
+@pytest.fixture
+def load(tmp_path, monkeypatch):
+    """Imports the module above anew, as another process would, with its cache in a folder of its own."""
+    source = tmp_path / "kernels.py"
+    source.write_text(SOURCE)
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(kernel_cache, "_warned", False)
+
+    def load():
+        spec = importlib.util.spec_from_file_location("kernels", source)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        kernel_cache.use_kernel_caches(module)
+        return module.twice
+
+    return load
+
+
+def kept(tmp_path):
+    return sorted((tmp_path / "cache").rglob("*.kernel"))
+
+
+def hits(kernel):
+    return sum(kernel.stats.cache_hits.values())
+
+
+def test_a_kernel_is_compiled_once_per_signature(load, tmp_path):
+    first = load()
+    assert (first(2), first(2.5)) == (4, 5.0)
+    assert len(kept(tmp_path)) == 2
+    again = load()
+    assert (again(2), again(2.5)) == (4, 5.0)
+    assert hits(again) == 2
+
+
+@pytest.mark.parametrize("damage", ["empty", "short", "flipped", "exchanged", "foreign", "folder"])
+def test_a_damaged_file_is_compiled_anew_and_mended(damage, load, tmp_path):
+    kernel = load()
+    assert (kernel(2), kernel(2.5)) == (4, 5.0)
+    paths = kept(tmp_path)
+    contents = [path.read_bytes() for path in paths]
+    for path, content, other in zip(paths, contents, contents[::-1], strict=True):
+        middle = len(content) // 2
+        if damage == "folder":
+            path.unlink()
+            path.mkdir()
+            continue
+        damaged = {
+            "empty": b"",
+            "short": content[:middle],
+            "flipped": content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :],
+            "exchanged": other,
+            "foreign": b"\x80\x04 something else",
+        }
+        path.write_bytes(damaged[damage])
+    mended = load()
+    if damage == "folder":
+        with pytest.warns(RuntimeWarning, match="could not be kept"):
+            assert (mended(2), mended(2.5)) == (4, 5.0)
+        return
+    assert (mended(2), mended(2.5), hits(mended)) == (4, 5.0, 0)
+    healthy = load()
+    assert (healthy(2), healthy(2.5), hits(healthy)) == (4, 5.0, 2)
+
+
+def test_a_full_disk_is_a_warning_that_comes_once(load, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(kernel_cache, "atomic_write", full)
+    kernel = load()
+    with pytest.warns(RuntimeWarning, match="No space left.*MULTICAUSE_CACHE") as caught:
+        assert (kernel(2), kernel(2.5)) == (4, 5.0)
+    assert len(caught) == 1
+
+
+CALL = (
+    "import numpy as np; from multicause.backends.numba_cpu import load;"
+    "print(load('missing').observed_overlap(np.ones(3), np.ones(3), np.ones(3)))"
+)
+
+
+def call_in_a_process(cache):
+    environment = {**os.environ, "MULTICAUSE_CACHE": str(cache), "PYTHONPATH": ":".join(sys.path)}
+    environment.pop("NUMBA_CACHE_DIR", None)
+    return subprocess.Popen(
+        [sys.executable, "-c", CALL], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_without_a_folder_to_write_to_a_kernel_warns_and_leaves_nothing_beside_the_sources(tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    process = call_in_a_process(tmp_path / "file" / "cache")
+    _, err = process.communicate()
+    assert process.returncode == 0, err
+    assert err.count("cannot be written to. Kernels are compiled anew") == 1
+    sources = os.path.dirname(kernel_cache.__file__)
+    assert not [name for _, _, names in os.walk(sources) for name in names if name.endswith((".nbi", ".nbc"))]
+
+
+def test_two_processes_may_compile_at_once(tmp_path):
+    processes = [call_in_a_process(tmp_path) for _ in range(2)]
+    answers = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], answers
+    assert answers[0][0] == answers[1][0] != ""
+    assert not list(tmp_path.rglob("*.tmp"))
