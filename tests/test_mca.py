@@ -16,6 +16,7 @@ from multicause.models.superpositions import Maximum, Smoothing
 from multicause.posteriors.e_steps.definition import DefinitionEStep
 from multicause.posteriors.e_steps.maximal_causes import MaximalCausesEStep
 
+MOST_KEPT, MOST_RANKED = load("maximal_causes").MOST_KEPT, load("maxima").MOST_RANKED  # imported, they would go stale
 FIELDS = np.array([[3.0, 0.0, 1.0], [4.0, 2.0, 1.0]])
 PARAMS = DictionaryParams(FIELDS, np.full(2, 0.3), 1.0)
 BOTH, FIRST = np.ones((1, 2)), np.array([[1.0, 0.0]])

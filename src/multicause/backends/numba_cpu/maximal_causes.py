@@ -188,8 +188,10 @@ def _add_state(tables, row, members, weight, y, keeps, sums, work):
     mean = work.mean
     if tables.smooth:
         mean = _smooth_mean(tables, row, members, keeps, work)
-        for d in range(y.size):
-            sums.squares[d] += weight * (y[d] - mean[d]) * (y[d] - mean[d])
+    else:
+        _maximum(tables, members, mean)
+    for d in range(tables.precision.size):  # of Gaussian noise
+        sums.squares[d] += weight * (y[d] - mean[d]) * (y[d] - mean[d])
     if members.size > 1 and weight > 0.0:
         _share(tables, members, weight, y, mean, sums, work)
 

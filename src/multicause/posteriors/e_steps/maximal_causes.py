@@ -90,7 +90,7 @@ class MaximalCausesEStep(MeanNoiseEStep):
             alone *= weights[:, None]
         single, single_ay = alone.sum(axis=0)[:, None], alone.T @ Y
         a, ay = sums.a + single, sums.ay + single_ay
-        if self.gaussian and self.tables.smooth:
+        if self.gaussian and not self.model.sharing.is_hard:  # those of several latents are there already
             squares += self._squares(alone.sum(axis=1), Y, single, single_ay)
         elif self.gaussian:
             squares += self._squares(weights, Y, a, ay)
