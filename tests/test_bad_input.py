@@ -240,6 +240,21 @@ def test_ragged_lists_of_images_are_refused_by_the_checks_of_scikit_learn():
     assert is_clear(refused.value)
 
 
+@pytest.mark.filterwarnings("ignore:The mean of X")
+@pytest.mark.parametrize("value", [0.0, 1e-50, 1e20, 1e69])
+def test_images_of_one_value_give_finite_results(value):
+    X = np.full((20, 4), value)
+    fit = InvECA(2, (1, 1), image_shape=(2, 2), max_iter=2, random_state=0).fit(X)
+    assert np.isfinite(fit.score(X))
+
+
+@pytest.mark.parametrize("estimator", [MCA3, RestrictedMCA])
+def test_counts_whose_squares_vanish_give_finite_results(estimator):
+    rows = np.vstack([np.full((1, 4), 5e-324), X])
+    fit = estimator(4, max_iter=3, random_state=0).fit(rows, sample_weight=np.eye(len(rows))[0])
+    assert np.isfinite(fit.score(rows))
+
+
 def test_samples_of_rates_beyond_whole_numbers_are_drawn():
     rates = np.array([[1e10, 1e30]])
     fit = MCA.from_parameters(components=rates, activation=0.999, noise="poisson")

@@ -176,13 +176,13 @@ class UPoE(MulticauseEstimator):
         self : object
             The estimator.
         """
-        with self._kept_on_errors():
-            if hasattr(self, "components_"):
+        if hasattr(self, "components_"):
+            with self._kept_on_errors():
                 self._learn_batch(X, sample_weight)
-            else:
-                self.fit(X, sample_weight=sample_weight)
-                X = self._validate(X, reset=False)
-                self.covariance_ = moments_of(X.astype(np.float64), self._weights_of(X, sample_weight)).covariance
+        else:
+            self.fit(X, sample_weight=sample_weight)
+            X = self._validate(X, reset=False)
+            self.covariance_ = moments_of(X.astype(np.float64), self._weights_of(X, sample_weight)).covariance
         return self
 
     def _learn_batch(self, X, sample_weight) -> None:

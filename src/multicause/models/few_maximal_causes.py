@@ -200,7 +200,7 @@ def expected_field_sum(moments: DataMoments, n_components: int) -> float:
     Bars of value 10 on a 5 x 5 grid: v = 10, k = 2, and a sum of 50, as in MCA Appendix E.1.
     """
     mean, brightness = float(moments.mean.mean()), expected_brightness(moments)
-    if mean <= 0.0:
+    if brightness <= 0.0:  # also where the mean is so small that its square is 0
         return 1.0
     lit = min(mean / brightness, 1.0 - 1e-12)
     k = min(np.log1p(-lit) / np.log1p(-two_active(n_components)), n_components)

@@ -45,8 +45,9 @@ def window_pixels(image_shape: tuple[int, ...], component_shape: tuple[int, int]
 
 
 def spread_knots(low: float, high: float, n_knots: int = N_KNOTS) -> np.ndarray:
-    """Knots from the smallest value to the largest; a single value gets room above it."""
-    return np.linspace(low, high if high > low else low + 1.0, n_knots)
+    """Knots from the smallest value to the largest; a single value, up to rounding, gets room above it."""
+    size = max(abs(low), abs(high))
+    return np.linspace(low, high if high - low > 1e-12 * size else low + max(1.0, 1e-6 * size), n_knots)
 
 
 def hats(values: np.ndarray, knots: np.ndarray) -> np.ndarray:
