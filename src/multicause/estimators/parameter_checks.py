@@ -15,9 +15,7 @@ LARGEST_VARIANCE = LARGEST**2
 def numbers(value, name: str, largest: float = LARGEST) -> np.ndarray:
     """Parameters as a new array of numbers, none of them missing or beyond what squares can be taken of."""
     value = unmasked(value, f"'{name}'", way_out="A parameter cannot be missing: give a number for each.")
-    value = (
-        np.asarray(value) if np.isscalar(value) else value
-    )  # scikit-learn wants no numbers where it dispatches arrays
+    value = np.asarray(value) if np.isscalar(value) else value  # scikit-learn dispatches arrays only
     array = check_array(
         value, dtype=np.float64, ensure_2d=False, allow_nd=True, ensure_min_samples=0, copy=True, input_name=name
     )
