@@ -12,10 +12,9 @@ from sklearn.base import clone
 
 from multicause import GSC, MCA, InvECA, LinCA, TruncatedGaussianMixture, load_model
 from multicause.datasets import make_bars, make_scenes
-from multicause.execution import chunks_of, dask_worker, on
+from multicause.execution import InProcess, chunks_of, dask_worker, on
 from multicause.execution.dask_cluster import DaskCluster
 from multicause.execution.dask_worker import total
-from multicause.execution.in_process import tree_reduce
 from multicause.learning import Annealing, DataClassification
 from multicause.selection import GPSelect
 
@@ -187,7 +186,7 @@ def test_sums_of_groups_meet_in_the_tree_of_one_process():
 
     for n in range(1, 40):
         leaves = [f"{i}," for i in range(n)]
-        assert total({(0, i): leaf for i, leaf in enumerate(leaves)}, join) == tree_reduce(leaves, join)
+        assert total({(0, i): leaf for i, leaf in enumerate(leaves)}, join) == InProcess().map_reduce(str, leaves, join)
 
 
 def test_groups_do_not_depend_on_workers_and_homes_are_kept():

@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 from multicause import GSC, MCA, LinCA, NonlinearGSC, TruncatedGaussianMixture, UPoE
 from multicause.backends import numba_cpu
 from multicause.execution import chunks_of
-from multicause.execution.in_process import _single_threaded_blas, effective_threads
+from multicause.execution.in_process import effective_threads, single_threaded_blas
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -97,7 +97,7 @@ def test_a_forked_child_fits_as_its_parent_did():
 @FORKS
 def test_a_child_that_was_forked_while_others_fit_is_not_held_up_by_them():
     answers(ESTIMATORS[0])
-    with _single_threaded_blas, _single_threaded_blas._lock, numba_cpu._loading:  # as another thread may have them
+    with single_threaded_blas, single_threaded_blas._lock, numba_cpu._loading:  # as another thread may have them
         child, receive = fork()
     assert_same(result_of(child, receive)[0], answers(ESTIMATORS[0]))
 
