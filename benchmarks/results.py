@@ -59,6 +59,8 @@ def main(arguments: list[str]) -> None:
     for folder in arguments:
         take_over(Path(folder))
     records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDS.glob("*.json"))]
+    if not records:
+        sys.exit(f"There are no records in {RECORDS}: run `multicause reproduce`, then `make results FROM=results`.")
     page = ["# Results", "", "Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals."]
     page += ["What was tried where a row is short: [NOTES.md](NOTES.md).", "", *summary(records)]
     for record in records:
