@@ -28,7 +28,7 @@ def load(tmp_path, monkeypatch):
     monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(kernel_cache, "_warned", False)
 
-    def load():
+    def load(source=source):
         spec = importlib.util.spec_from_file_location("kernels", source)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
@@ -53,6 +53,15 @@ def test_a_kernel_is_compiled_once_per_signature(load, tmp_path):
     again = load()
     assert (again(2), again(2.5)) == (4, 5.0)
     assert hits(again) == 2
+
+
+def test_a_copy_of_the_sources_elsewhere_compiles_nothing(load, tmp_path):
+    assert load()(2) == 4
+    (tmp_path / "elsewhere").mkdir()
+    copy = tmp_path / "elsewhere" / "kernels.py"
+    copy.write_text(SOURCE)
+    kernel = load(copy)
+    assert (kernel(2), hits(kernel)) == (4, 1)
 
 
 @pytest.mark.parametrize("damage", ["empty", "short", "flipped", "exchanged", "foreign", "folder"])

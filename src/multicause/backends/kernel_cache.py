@@ -59,7 +59,8 @@ class KernelCache(FunctionCache):
 
     def __init__(self, py_func: Callable[..., Any]):
         super().__init__(py_func)
-        self._cache_file = KernelFiles(Path(self.cache_path), self._impl.filename_base)
+        folder = Path(self.cache_path).parent  # Numba's own is named after where the sources lie: a copy compiles anew
+        self._cache_file = KernelFiles(folder, self._impl.filename_base)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         try:
