@@ -13,7 +13,7 @@ from multicause.datasets import make_bars
 from multicause.execution import chunks_of, split
 from multicause.execution.reproducible_matmul import TILE
 from multicause.learning import Annealing, DataClassification, Stop
-from multicause.testing import brute_force, check_model
+from multicause.testing import brute_force
 
 BOTH = pytest.mark.parametrize("estimator", [LinCA, ETNMF])
 ALL = pytest.mark.parametrize("estimator", [LinCA, ETNMF, MCA, GSC])
@@ -466,42 +466,6 @@ def test_docstrings_name_the_real_arguments(estimator):
     section = inspect.getdoc(estimator).split("Parameters\n")[1].split("Attributes\n")[0]
     named = [line.split(" : ")[0] for line in section.splitlines() if " : " in line and not line.startswith(" ")]
     assert named == list(inspect.signature(estimator).parameters)
-
-
-def small_model(estimator):
-    components = np.ones((3, 4))
-    return estimator.from_parameters(components=components, activation=0.5, noise_variance=1.0).fitted_model().model
-
-
-@BOTH
-def test_the_models_pass_their_own_check(estimator):
-    check_model(small_model(estimator))
-
-
-def test_check_model_says_what_is_wrong():
-    model = small_model(LinCA)
-
-    class NoMStep:
-        n_components, n_features = 3, 4
-        init_params, sample, log_joint = model.init_params, model.sample, model.log_joint
-        selection_scores, accumulate, superpose = model.selection_scores, model.accumulate, model.superpose
-
-    with pytest.raises(TypeError, match="NoMStep is not a GenerativeModel: it lacks m_step"):
-        check_model(NoMStep())
-
-    class Worsens(type(model)):
-        def m_step(self, params, statistics):
-            return params._replace(noise_variance=100.0 * params.noise_variance)
-
-    with pytest.raises(AssertionError, match="must not lower the likelihood"):
-        check_model(Worsens(3, 4))
-
-    class NotAdditive(type(model)):
-        def accumulate(self, params, Y, states, weights):
-            return super().accumulate(params, Y, states, weights)._replace(yy=1.0)
-
-    with pytest.raises(AssertionError, match="'yy' of all data must be the sum over its parts"):
-        check_model(NotAdditive(3, 4))
 
 
 def test_importing_multicause_compiles_nothing_and_does_not_load_numba():

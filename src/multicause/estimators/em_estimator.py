@@ -21,6 +21,7 @@ from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
 from multicause.models import DataMoments, SpikeSlabMax
+from multicause.models.base import calling
 from multicause.posteriors.base import Posterior, PreparedPosterior
 from multicause.selection import GPSelect, SelectionFunction
 
@@ -157,7 +158,8 @@ class EMEstimator(MulticauseEstimator):
         warm = self._warm(em) if self._is_warm else None
         n_init, learner = 1 if warm is not None else self.n_init, fit.learner(em)
         start = {} if warm is None else {"the warm start": digest_of_value(tuple(warm))}
-        like = em.model.init_params(em.moments, np.random.default_rng(0))
+        with calling(em.model, "init_params"):
+            like = em.model.init_params(em.moments, np.random.default_rng(0))
         checkpoint = self._checkpoint(keeping, em.chunks, like, start)
         progress = checkpoint.load() if checkpoint is not None and keeping.resume else None
         seed = seed_of(self.random_state) if progress is None else progress.seed

@@ -14,6 +14,7 @@ from multicause.estimators.em_estimator import EMEstimator, Fit, SelectingEstima
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Annealing, Plan
 from multicause.models import DataMoments, SpikeSlabMax
+from multicause.models.base import calling
 from multicause.posteriors import GibbsPosterior, TruncatedPosterior
 from multicause.selection import GPSelect
 
@@ -110,8 +111,8 @@ class TruncatedEM(SelectingEstimator):
             missing.append("selection_scores, without which selection must be a GPSelect")
         if missing:
             raise TypeError(f"TruncatedEM cannot train the model {name}: it lacks {', '.join(missing)}.")
-        wanted = getattr(self.model, "n_features", n_features)
-        if wanted != n_features:
+        wanted = getattr(self.model, "n_features", None)
+        if wanted is not None and wanted != n_features:
             raise ValueError(f"The model {name} is for data of {wanted} columns, but X has {n_features}.")
 
     def _check_annealing(self) -> None:
@@ -174,7 +175,8 @@ class TruncatedEM(SelectingEstimator):
         return value
 
     def _start(self, em: EM, rng: np.random.Generator) -> Any:
-        return em.model.init_params(em.moments, rng)
+        with calling(em.model, "init_params"):
+            return em.model.init_params(em.moments, rng)
 
     def _attributes(self, params: Any, dtype) -> dict[str, Any]:
         return {"params_": params}

@@ -1,5 +1,7 @@
 """What a generative model offers, and what adds up over chunks of data."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
@@ -74,6 +76,24 @@ class Recentred(Protocol):
 def heated(model: Any, beta: float) -> Any:
     """The model whose p(s, y)^beta is the posterior at an inverse temperature: itself, unless it is Heated."""
     return model.heated(beta) if isinstance(model, Heated) else model
+
+
+def is_own(model: Any) -> bool:
+    """Whether somebody else wrote the model: what fails in it is then theirs to mend."""
+    return not type(model).__module__.startswith("multicause.")
+
+
+@contextmanager
+def calling(model: Any, method: str) -> Iterator[None]:
+    """A context in which an error says which method of somebody's model it came from."""
+    try:
+        yield
+    except Exception as error:
+        if is_own(model):
+            error.add_note(
+                f"This came out of {type(model).__name__}.{method}; multicause.testing.check_model looks for mistakes."
+            )
+        raise
 
 
 class DataMoments(NamedTuple):

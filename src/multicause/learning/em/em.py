@@ -13,7 +13,7 @@ from multicause.learning.em.schedules import Change, Schedule, Step
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
-from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, combine
+from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, calling, combine, is_own
 from multicause.models.priors import probability_of_at_most
 from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
 from multicause.selection.base import Selection, Selector
@@ -160,7 +160,8 @@ class EM:
 
     def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:
         try:
-            params = self.model.m_step(params, statistics)
+            with calling(self.model, "m_step"):
+                params = self.model.m_step(params, statistics)
         except np.linalg.LinAlgError as error:
             raise NotFinite(
                 f"The M-step of {type(self.model).__name__} failed in iteration {step.number}: {error}."
@@ -216,10 +217,9 @@ def check_m_step(model: Any, params: Any, iteration: int) -> None:
     broken = [name for name, value in zip(params._fields, params, strict=True) if not _is_finite(value)]
     if broken:
         name = type(model).__name__
-        own = not type(model).__module__.startswith("multicause.")
         why = f"The data's free energy was finite: look at m_step of {name}, by multicause.testing.check_model."
         what = f"The M-step of {name} gave NaN or infinity for {', '.join(broken)} in iteration {iteration}."
-        raise NotFinite(what, why) if own else NotFinite(what)
+        raise NotFinite(what, why) if is_own(model) else NotFinite(what)
 
 
 def _is_finite(value: Any) -> bool:

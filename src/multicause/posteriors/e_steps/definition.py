@@ -6,7 +6,7 @@ from functools import partial, reduce
 import numpy as np
 from scipy.special import logsumexp
 
-from multicause.models.base import HasCoefficients, combine
+from multicause.models.base import HasCoefficients, calling, combine
 from multicause.models.subsets import count_subsets, tree_subsets
 from multicause.posteriors.base import free_energy
 from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
@@ -41,7 +41,9 @@ class DefinitionEStep(TruncatedEStep):
         return Y[rows]
 
     def select(self, Y: np.ndarray, n_candidates: int) -> np.ndarray:
-        return top_candidates(self.model.selection_scores(self.params, Y), n_candidates)
+        with calling(self.model, "selection_scores"):
+            scores = self.model.selection_scores(self.params, Y)
+        return top_candidates(scores, n_candidates)
 
     def select_greedily(self, Y: np.ndarray, n_candidates: int) -> np.ndarray:
         if not hasattr(self.model, "greedy_scores"):
@@ -72,7 +74,8 @@ class DefinitionEStep(TruncatedEStep):
         for y, chosen in self._blocks(Y, candidates):
             bound, states, q = self._weigh(y, chosen)
             block_weights = weights[done : done + len(y), None]
-            statistics.append(self.model.accumulate(self.params, y, states, block_weights * q))
+            with calling(self.model, "accumulate"):
+                statistics.append(self.model.accumulate(self.params, y, states, block_weights * q))
             free_energies.append(bound)
             means.append(_mean(q, states))
             done += len(y)
@@ -91,7 +94,10 @@ class DefinitionEStep(TruncatedEStep):
     def _weigh(self, Y: np.ndarray, candidates: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """F_n, the states K_n, and q proportional to p(s, y)^beta over them."""
         states = truncated_states(candidates, self.model.n_components, self.max_active, self.singletons)
-        log_joint = self.model.log_joint(self.params, Y, states)
+        with calling(self.model, "log_joint"):
+            log_joint = self.model.log_joint(self.params, Y, states)
+            if np.shape(log_joint) != states.shape[:2]:
+                raise ValueError(f"log_joint must be (N, K) = {states.shape[:2]}. Got {np.shape(log_joint)} instead.")
         log_q = self.beta * log_joint
         log_normaliser = logsumexp(log_q, axis=1, keepdims=True)
         q = np.exp(log_q - log_normaliser)
