@@ -44,6 +44,16 @@ Path = str | os.PathLike[str] | None
 COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
+FALLING = {"n_candidates": "a larger n_candidates", "monotone": "monotone=True", "n_init": "n_init=5"}
+WORTH_A_WARNING: dict[Stop, dict[str, str]] = {  # and the arguments that may help
+    Stop.ITERATIONS_RAN_OUT: {},
+    Stop.NOT_AT_REST: {},
+    Stop.FELL: FALLING,
+    Stop.OSCILLATES: FALLING,
+    Stop.COMPONENTS_UNUSED: {
+        "n_init": "n_init=5", "annealing": "annealing=Annealing(3.0)", "n_components": "a smaller n_components",
+    },
+}  # fmt: skip
 
 
 class Answers(Protocol):
@@ -99,6 +109,7 @@ class Learned:
     n_iter_: int
     stop_: Stop
     selection_function_: Any
+    unused_components_: np.ndarray
 
 
 @dataclass(eq=False, repr=False)
@@ -172,8 +183,9 @@ class MulticauseEstimator(
             stop = self._learn(X, weights, keeping)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
-        if stop in (Stop.ITERATIONS_RAN_OUT, Stop.NOT_AT_REST):
-            warnings.warn(f"{type(self).__name__}: {stop.value}.", ConvergenceWarning, stacklevel=CALLER)
+        if stop in WORTH_A_WARNING:
+            what = f"{type(self).__name__}: {stop.value}.{self._way_out(WORTH_A_WARNING[stop])}"
+            warnings.warn(what, ConvergenceWarning, stacklevel=CALLER)
         return self
 
     def transform(self, X):
@@ -386,6 +398,11 @@ class MulticauseEstimator(
     def _executor(self, X: Any) -> InProcess:
         """Where the chunks of X are worked on."""
         return executor_for(X, self.n_jobs)
+
+    def _way_out(self, knobs: Mapping[str, str]) -> str:
+        """What may help, of the arguments that this estimator has."""
+        known = [advice for name, advice in knobs.items() if name in self.get_params(deep=False)]
+        return f" What may help: {', or '.join(known)}." if known else ""
 
     def _check_fitted(self) -> None:
         """Settings and learned attributes may have been changed since the fit, and kernels index unchecked."""

@@ -63,11 +63,14 @@ ATTRIBUTES = {
     "slab_covariance_": """ndarray of shape (n_components,)
         The variances psi of the coefficients.""",
     "free_energy_": """ndarray of shape (n_iter_ + 1,)
-        Mean truncated log-likelihood (the ELBO) at each E-step; the last value belongs to the learned parameters.""",
+        Mean truncated log-likelihood (the ELBO) at each E-step; the last value belongs to the learned parameters. Where
+        the free energy fell, the best iteration is gone back to, and its value is there once more, at the end.""",
     "n_iter_": """int
         Number of iterations done.""",
     "stop_": """Stop
         Why the fit ended.""",
+    "unused_components_": """ndarray of int
+        Indices of the components that not even one data point is expected to use, after `fit`.""",
     "stream_": """dict
         What `partial_fit` goes on from, where it was called.""",
     "selection_function_": """SelectionFunction
@@ -79,9 +82,14 @@ ATTRIBUTES = {
 }
 _OF_THE_RUN = ("max_iter", "tol", "n_init", "warm_start", "random_state", "n_jobs", "verbose")  # come last
 _ALWAYS = (
-    "free_energy_", "n_iter_", "stop_", "stream_", "selection_function_", "n_features_in_", "feature_names_in_",
+    "free_energy_", "n_iter_", "stop_", "unused_components_", "stream_", "selection_function_", "n_features_in_",
+    "feature_names_in_",
 )  # fmt: skip
-_NEEDS = {"selection_function_": "selection", "stream_": "learning_decay"}  # attributes that go with an argument
+_NEEDS = {
+    "unused_components_": "warm_start",
+    "selection_function_": "selection",
+    "stream_": "learning_decay",
+}  # attributes that go with an argument
 
 
 def documented(cls: Estimator) -> Estimator:

@@ -151,7 +151,11 @@ class EMEstimator(MulticauseEstimator):
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
             outcome = self._best_of_restarts(em, fit, X, keeping)
+        unused = unused_components(outcome.params, moments.weight)
+        if unused.size and outcome.stop is Stop.CONVERGED:
+            outcome = outcome._replace(stop=Stop.COMPONENTS_UNUSED)
         self._keep(outcome, X.dtype)
+        self.unused_components_ = unused
         return outcome.stop
 
     def _best_of_restarts(self, em: EM, fit: Fit, X: np.ndarray, keeping: Keeping) -> Outcome:
@@ -215,6 +219,7 @@ class EMEstimator(MulticauseEstimator):
 
     def _keep(self, outcome: Outcome, dtype) -> None:
         super()._keep(outcome, dtype)
+        self.__dict__.pop("unused_components_", None)  # of an earlier fit
         if outcome.selection_function is not None:
             self.selection_function_ = outcome.selection_function
         elif hasattr(self, "selection_function_"):  # of an earlier fit
@@ -264,6 +269,12 @@ class SelectingEstimator(EMEstimator):
 
     def _learned_selection(self) -> GPSelect | None:
         return self.selection if isinstance(self.selection, GPSelect) else None
+
+
+def unused_components(params: Any, weight: float) -> np.ndarray:
+    """Latents that are expected to be active in less than one data point, of data with this total weight."""
+    shares = getattr(params, "activation", getattr(params, "weights", np.ones(0)))
+    return np.flatnonzero(np.atleast_1d(shares) * weight < 1.0)
 
 
 def _kept(name: str, value: Any, dtype) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from multicause.learning.driver import Outcome, Progress
+from multicause.learning.driver import Iterate, Outcome, Progress, better_iterate
 from multicause.learning.records import Record
 from multicause.tensor_files import (
     TensorFileError,
@@ -78,14 +78,16 @@ class Checkpoint:
         """Hear whose records will follow: those of a restart that begins, or goes on."""
         self._seed, self._restart, self._rng, self._best = seed, restart, rng, best
         self._history = [] if progress is None else list(progress.free_energy)
+        self._iterate: Iterate | None = None if progress is None else progress.iterate
 
     def __call__(self, record: Record) -> None:
+        self._iterate = better_iterate(self._iterate, record, len(self._history))
         self._history.append(record.free_energy)
         if record.state is None:
             return
         random = dict(self._rng.bit_generator.state)
         history = np.array(self._history)
-        self._latest = Progress(self._seed, self._restart, history, random, record.state, self._best)
+        self._latest = Progress(self._seed, self._restart, history, random, record.state, self._best, self._iterate)
         self._waited += 1
         if self._is_due():
             self.flush()

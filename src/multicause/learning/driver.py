@@ -7,17 +7,25 @@ import numpy as np
 
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Consumer, Record
-from multicause.learning.stopping import Stop, StoppingRule
+from multicause.learning.stopping import Stop, StoppingRule, fallen
 
 
 class Outcome(NamedTuple):
     """The end of a fit: the parameters, the history of free energies per data point, and why it ended."""
 
     params: Any
-    free_energy: np.ndarray  # one value per record; the last belongs to `params`
+    free_energy: np.ndarray  # one value per record, and the best one again where it was not the last: that of `params`
     n_iter: int
     stop: Stop
     selection_function: Any = None  # where one was learned
+
+
+class Iterate(NamedTuple):
+    """The parameters with the largest free energy of all records that are comparable."""
+
+    position: int  # among the records
+    params: Any
+    free_energy: float
 
 
 class Progress(NamedTuple):
@@ -29,6 +37,7 @@ class Progress(NamedTuple):
     random: dict[str, Any]  # position of the random numbers
     state: Any  # of the learner
     best: Outcome | None = None  # of the earlier restarts
+    iterate: Iterate | None = None  # the best of this one
 
 
 class Learner(Protocol):
@@ -58,10 +67,11 @@ def run(
     """Read the learner's records until one of them ends the fit; with `progress`, those that were still to come."""
     converged = learner.stopping_rule(tol)
     last: Record | None = None
+    best: Iterate | None = None
     history: list[float] = []
     state = None
     if progress is not None:
-        history, state = list(progress.free_energy), progress.state
+        history, state, best = list(progress.free_energy), progress.state, progress.iterate
         rng.bit_generator.state = progress.random
         for free_energy in history:
             _ = converged is not None and converged(free_energy)
@@ -70,6 +80,7 @@ def run(
         for record in learner.steps(params, rng, restart, state):
             _check_finite(record)
             last = record
+            best = better_iterate(best, record, len(history))
             history.append(record.free_energy)
             stop = record.stop or stop
             for consumer in consumers:
@@ -86,7 +97,24 @@ def run(
         stop = Stop.INTERRUPTED
     assert last is not None
     n_iter = len(history) - 1 if last.n_iter is None else last.n_iter
-    return Outcome(last.params, np.array(history), n_iter, stop, last.selection_function)
+    outcome = Outcome(last.params, np.array(history), n_iter, stop, last.selection_function)
+    return outcome if stop in (Stop.CALLBACK, Stop.INTERRUPTED) else _back_to_best(outcome, best, last, tol)
+
+
+def better_iterate(best: Iterate | None, record: Record, position: int) -> Iterate | None:
+    """The better one of the best so far and the record at a position."""
+    if not record.comparable or (best is not None and record.free_energy <= best.free_energy):
+        return best
+    return Iterate(position, record.params, record.free_energy)
+
+
+def _back_to_best(outcome: Outcome, best: Iterate | None, last: Record, tol: float) -> Outcome:
+    """The best iterate, where the last one is comparable and noticeably worse."""
+    history = outcome.free_energy
+    fall = fallen(history[best.position :].tolist(), tol) if best is not None and last.comparable else None
+    if best is None or fall is None:
+        return outcome
+    return outcome._replace(params=best.params, free_energy=np.append(history, best.free_energy), stop=fall)
 
 
 def _check_finite(record: Record) -> None:

@@ -112,12 +112,22 @@ class EM:
                 last.step.number, last.params, last.free_energy / self.moments.weight, n_contributing, clock(), restart,
                 last.step.temperature, selection_function=learned,
                 state=self._state(number, params, schedule.changes, last, selector),
+                comparable=self._is_comparable(last.step),
             )  # fmt: skip
         end = self._final(params, learned)
         if last is not None and self._must_rise(last.step, Step(number)):
             params, end = self._backtrack(last, params, end, partial(self._final, learned=learned))
         free_energy, weight = end.free_energy / self.moments.weight, self.moments.weight
-        yield Record(number, params, free_energy, weight, clock(), restart, final=True, selection_function=learned)
+        yield Record(
+            number, params, free_energy, weight, clock(), restart, final=True, selection_function=learned,
+            comparable=self._is_comparable(Step(number)),
+        )  # fmt: skip
+
+    def _is_comparable(self, step: Step) -> bool:
+        """Whether all points are judged by the model itself, and chance has no say in it."""
+        by_chance = self._learned_selection is not None or getattr(self.posterior, "is_sampled", False)
+        settled = step.temperature == 1.0 and step.parameter_noise == 0.0 and self.plan.classification is None
+        return settled and not by_chance
 
     def _state(
         self, number: int, params: Any, changes: list[float | None], last: LastStep, selector: Selector | None
