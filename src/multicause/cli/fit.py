@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import signal
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from multicause import interrupts
 from multicause.cli.console import print_pairs
 from multicause.cli.inputs import read_data
 from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, CheckpointInterval, OutputFile, given, refuse_equal
@@ -84,41 +83,52 @@ def command(
     **settings: Any,
 ) -> None:
     """Learn the causes of DATA and save them as a model file."""
-    from multicause.learning.stopping import Stop
-    from multicause.persistence import save_model
-
     output = output or Path(f"{data.stem}.multicause.safetensors")
     if resume and checkpoint is None:
         checkpoint = output.with_name(f"{output.name}.checkpoint")
     named = {"DATA": data, "--output": output, "--trace": trace, "--checkpoint": checkpoint, "--report": report}
     refuse_equal(named)
-    estimator = _estimator(**settings)
-    X, names = read_data(data, estimator)
-    _tell_of_gaps(data, X)
-    _tell_of_checkpoint(checkpoint, resume)
-    keeping = {"trace": trace, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
     if scheduler is not None and settings["model"] == "upoe":
         raise click.UsageError("--model upoe holds its data in one process: leave out --scheduler.")
-    with _ended_gently() as signals:
+    keeping = {"trace": trace, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
+    with interrupts.watched(signal.SIGTERM) as watch:  # which ends a fit as Ctrl-C does, its last iteration kept
+        estimator = _estimator(**settings)
+        X, names = read_data(data, estimator)
+        _tell_of_gaps(data, X)
+        _tell_of_checkpoint(checkpoint, resume)
         _learn(estimator, X, names, {**keeping, "executor": scheduler})
+        _save(estimator, data, output, report, X.shape)
+        interrupted = _was_interrupted(estimator) or watch.take() is not None
+    if interrupted:
+        ctx.exit(128 + (watch.received[-1] if watch.received else signal.SIGINT))
+
+
+def _was_interrupted(estimator: Any) -> bool:
+    from multicause.learning.stopping import Stop
+
+    return estimator.stop_ is Stop.INTERRUPTED
+
+
+def _save(estimator: Any, data: Path, output: Path, report: Path | None, shape: tuple[int, int]) -> None:
+    from multicause.persistence import save_model
+
     save_model(estimator, output)
     print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
     click.echo(f"Model saved to {output}")
     if report is not None:
         from multicause.cli.fit_report import write_fit_report
 
-        write_fit_report(report, f"{type(estimator).__name__} of {data.name}", estimator, X.shape)
+        write_fit_report(report, f"{type(estimator).__name__} of {data.name}", estimator, shape)
         click.echo(f"Report written to {report}")
-    if estimator.stop_ is Stop.INTERRUPTED:
-        ctx.exit(128 + (signals[-1] if signals else signal.SIGINT))
 
 
 def _estimator(
     model: str, anneal: float | None, exact: bool, allow_negative: bool, learn_selection: bool, **settings: Any
 ) -> Any:
     """The estimator with the settings that were given; all others keep their own defaults."""
-    from multicause import ETNMF, GSC, MCA, MCA3, LinCA, NonlinearGSC, RestrictedMCA, UPoE
-    from multicause.learning import Annealing, ConditionalCooling
+    with interrupts.held():  # an import that breaks off may leave more than a traceback
+        from multicause import ETNMF, GSC, MCA, MCA3, LinCA, NonlinearGSC, RestrictedMCA, UPoE
+        from multicause.learning import Annealing, ConditionalCooling
 
     chosen = given(settings)
     if learn_selection:
@@ -181,22 +191,6 @@ def _tell_of_checkpoint(checkpoint: Path | None, resume: bool) -> None:
     if checkpoint is not None and resume:
         found = checkpoint.exists()
         click.echo(f"Going on from {checkpoint}" if found else f"There is no {checkpoint} yet: the fit starts anew.")
-
-
-@contextmanager
-def _ended_gently() -> Iterator[list[int]]:
-    """A context in which SIGTERM ends a fit as Ctrl-C does, with its last iteration kept; gives what was received."""
-    received: list[int] = []
-
-    def interrupt(number: int, frame: Any) -> None:
-        received.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield received
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict[str, Any]) -> None:

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from multicause import interrupts
 from multicause._compat import (
     CALLER,
     OF_CALLBACKS,
@@ -175,7 +176,8 @@ class MulticauseEstimator(
             The fitted estimator.
         """
         keeping = Keeping.checked(trace, checkpoint, checkpoint_every, resume)
-        with nullcontext() if executor is None else on(executor), self._kept_on_errors():
+        cluster = nullcontext() if executor is None else on(executor)
+        with interrupts.watched(), cluster, self._kept_on_errors():
             X = self._validate(X, reset=True)
             weights = checked_weights(sample_weight, X)
             if self._allows_missing and isinstance(X, np.ndarray):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
 from multicause.estimators.learned_checks import check_floats
@@ -171,9 +172,8 @@ class EMEstimator(MulticauseEstimator):
 
             def one_fit(restart: int, rng: np.random.Generator, progress: Progress | None) -> Outcome:
                 em.executor.forget(em.chunks)
-                params = None
-                if progress is None:
-                    params = warm if warm is not None else fit.start(em, rng)
+                with interrupts.raised():
+                    params = warm if warm is not None or progress is not None else fit.start(em, rng)
                 try:
                     return run(
                         learner, params, rng, tol=fit.tol, restart=restart, progress=progress, **readers._asdict()

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from multicause import interrupts
 from multicause.execution.chunks import Chunk
 
 Item = TypeVar("Item")
@@ -75,15 +76,17 @@ class InProcess:
         self._stack = ExitStack()
 
     def __enter__(self) -> "InProcess":
-        self._stack.enter_context(single_threaded_blas)
-        # also for one thread: a compiled kernel on the main thread would turn Ctrl-C into a SystemError, or worse
-        self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
-        self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
+        with interrupts.held():
+            self._stack.enter_context(single_threaded_blas)
+            # also for one thread: a compiled kernel on the main thread would turn Ctrl-C into a SystemError, or worse
+            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
+            self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
         return self
 
     def __exit__(self, *exception) -> None:
-        self._stack.close()
-        self._pool = None
+        with interrupts.held():
+            self._stack.close()
+            self._pool = None
 
     def map(self, task: Callable[[Item], Result], chunks: Sequence[Item]) -> Iterator[Result]:
         """Results in the order of the chunks; only a few chunks are under way at any time."""
@@ -92,11 +95,11 @@ class InProcess:
             return
         under_way: deque[Future[Result]] = deque()
         for chunk in chunks:
-            under_way.append(self._pool.submit(task, chunk))
+            under_way.append(self._submit(task, chunk))
             if len(under_way) > 2 * self.n_threads:
-                yield under_way.popleft().result()
+                yield _result(under_way.popleft())
         while under_way:
-            yield under_way.popleft().result()
+            yield _result(under_way.popleft())
 
     def map_reduce(
         self,
@@ -109,13 +112,17 @@ class InProcess:
         if self._pool is None:
             tree.work()  # outside its context there are no threads
             return tree.total
-        workers = [self._pool.submit(tree.work) for _ in range(min(self.n_threads, len(chunks)))]
         try:
-            for worker in workers:
-                worker.result()
+            for worker in [self._submit(tree.work) for _ in range(min(self.n_threads, len(chunks)))]:
+                _result(worker)
         finally:
             tree.stopped = True  # an interrupted caller waits for no more chunks
         return tree.total
+
+    def _submit(self, task: Callable[..., Result], *arguments: Any) -> "Future[Result]":
+        assert self._pool is not None
+        with interrupts.held():
+            return self._pool.submit(task, *arguments)
 
     def forget(self, chunks: Sequence[Chunk]) -> None:
         """Let chunks remember nothing."""
@@ -132,6 +139,18 @@ class InProcess:
         for chunk, kept in zip(chunks, values, strict=True):
             for value in kept:
                 chunk.remember(value)
+
+
+def _result(future: "Future[Result]") -> Result:
+    """An interrupt rises while this waits, and only then: in the midst of the future's own code it would leave a lock
+    that nobody opens."""
+    ended = Lock()
+    ended.acquire()
+    with interrupts.held():
+        future.add_done_callback(lambda _: ended.release())
+    ended.acquire()
+    with interrupts.held():
+        return future.result()
 
 
 class _Reduction(Generic[Item, Result]):

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from multicause import interrupts
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Consumer, Record
 from multicause.learning.stopping import Stop, StoppingRule, fallen
@@ -66,7 +67,7 @@ def run(
 ) -> Outcome:
     """Read the learner's records until one of them ends the fit; with `progress`, those that were still to come."""
     converged = learner.stopping_rule(tol)
-    last: Record | None = None
+    last: tuple[Record, int] | None = None  # with the length of its history: the two change at once
     best: Iterate | None = None
     history: list[float] = []
     state = None
@@ -77,11 +78,12 @@ def run(
             _ = converged is not None and converged(free_energy)
     stop = Stop.SCHEDULE_ENDED if converged is None else Stop.ITERATIONS_RAN_OUT
     try:
-        for record in learner.steps(params, rng, restart, state):
+        steps = learner.steps(params, rng, restart, state)
+        while (record := _next(steps)) is not None:
             _check_finite(record)
-            last = record
             best = better_iterate(best, record, len(history))
             history.append(record.free_energy)
+            last = record, len(history)
             stop = record.stop or stop
             for consumer in consumers:
                 consumer(record)
@@ -96,9 +98,16 @@ def run(
             raise
         stop = Stop.INTERRUPTED
     assert last is not None
-    n_iter = len(history) - 1 if last.n_iter is None else last.n_iter
-    outcome = Outcome(last.params, np.array(history), n_iter, stop, last.selection_function)
-    return outcome if stop in (Stop.CALLBACK, Stop.INTERRUPTED) else _back_to_best(outcome, best, last, tol)
+    record, n_records = last
+    n_iter = n_records - 1 if record.n_iter is None else record.n_iter
+    outcome = Outcome(record.params, np.array(history[:n_records]), n_iter, stop, record.selection_function)
+    return outcome if stop in (Stop.CALLBACK, Stop.INTERRUPTED) else _back_to_best(outcome, best, record, tol)
+
+
+def _next(steps: Iterator[Record]) -> Record | None:
+    """The next record; an interrupt rises in here, or waits until it does."""
+    with interrupts.raised():
+        return next(steps, None)
 
 
 def better_iterate(best: Iterate | None, record: Record, position: int) -> Iterate | None:

@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from types import ModuleType
 
+from multicause import interrupts
 from multicause.files import user_cache_folder
 
 _HERE = Path(__file__).parent
@@ -46,7 +47,7 @@ if hasattr(os, "register_at_fork"):
 
 def load(name: str) -> ModuleType:
     """Import the kernel module `name`, its functions bound to our cache folder; nothing is compiled before a call."""
-    with _loading:
+    with interrupts.held(), _loading:  # an import that broke off could not be done again
         if name not in _loaded:
             from numba.core import config
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multicause import interrupts
 from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk, for_kernels
 from multicause.execution.in_process import InProcess
@@ -54,7 +55,9 @@ class HebbianRule:
         for start in range(0, len(Y), size):
             block = for_kernels(Y[start : start + size])
             noise = self.weight_noise * rng.standard_normal((len(block), *components.shape))
-            kernel.present(block, noise, components, model.field_sum, model.floor, (self.learning_rate, beta, odds))
+            rates = self.learning_rate, beta, odds
+            with interrupts.held():  # a compiled kernel cannot answer one
+                kernel.present(block, noise, components, model.field_sum, model.floor, rates)
         return params._replace(components=components)
 
 
