@@ -6,7 +6,7 @@ import pytest
 from multicause import InvECA
 from multicause.datasets import bar_components, make_scenes, shape_objects
 from multicause.experiments.gps_mixture import clusters_on_a_line, share_right
-from multicause.experiments.gps_occlusion import distances, match_objects, naive_scan, scan_table
+from multicause.experiments.gps_occlusion import distances, loop_table, match_objects, scan_table
 from multicause.experiments.gps_sparse_coding import MODELS, bars_of, count_found
 
 
@@ -51,10 +51,10 @@ def test_components_are_matched_to_objects_with_their_shift(scenes_and_fit):
     np.testing.assert_array_equal(match.shift, [[-1, 2]] * 3)  # what lies lower in it is found by a higher corner
 
 
-def test_the_naive_scan_equals_the_fast_one(scenes_and_fit):
+def test_the_scan_by_a_loop_equals_the_fast_one(scenes_and_fit):
     drawn, fit = scenes_and_fit
-    fast = scan_table(fit, drawn.X.reshape(len(drawn.X), -1))
-    np.testing.assert_allclose(naive_scan(fit, drawn.X[7]), fast[7], rtol=1e-6, atol=1e-6)
+    flat = drawn.X.reshape(len(drawn.X), -1)
+    np.testing.assert_allclose(loop_table(fit, flat[5:9]), scan_table(fit, flat)[5:9], rtol=1e-6, atol=1e-6)
 
 
 def test_distances_are_zero_where_the_selection_is_right():

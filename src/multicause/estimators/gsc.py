@@ -39,6 +39,10 @@ class GSC(TruncatedDictionaryEstimator):
         Sigma: one variance, one per feature, or any covariance.
     slab : {"diagonal", "full"}, default="diagonal"
         Psi: independent or correlated coefficients.
+    slab_update : {"exact", "moments"}, default="exact"
+        How `slab_mean_` and a full Psi are learned: by the M-step, which never lowers the free energy; or as in the
+        paper, by matching the moments of the active coefficients (GSC eq. 8, 9), which may. With slab="diagonal" both
+        are the same.
 
     Attributes
     ----------
@@ -70,6 +74,7 @@ class GSC(TruncatedDictionaryEstimator):
     posterior: Any = "truncated"
     noise: Any = "isotropic"
     slab: Any = "diagonal"
+    slab_update: Any = "exact"
 
     _parameter_names: ClassVar[tuple[str, ...]] = SpikeSlabParams._fields
     _parameter_constraints = {
@@ -78,6 +83,7 @@ class GSC(TruncatedDictionaryEstimator):
         "selection": [StrOptions({"model-based", "greedy"}), GPSelect],
         "noise": [StrOptions({"isotropic", "diagonal", "full"})],
         "slab": [StrOptions({"diagonal", "full"})],
+        "slab_update": [StrOptions({"exact", "moments"})],
     }
 
     @property
@@ -101,7 +107,7 @@ class GSC(TruncatedDictionaryEstimator):
         return SpikeSlabParams
 
     def _build(self, n_components, n_features, noise_floor, truncated_at):
-        prior = SpikeSlabPrior(**self._prior_settings(truncated_at), slab=self.slab)
+        prior = SpikeSlabPrior(**self._prior_settings(truncated_at), slab=self.slab, slab_update=self.slab_update)
         noise = GaussianNoise(self.noise, noise_floor)
         return SpikeSlabLinear(n_components, n_features, prior, noise=noise, fixed=frozenset(self.fixed))
 

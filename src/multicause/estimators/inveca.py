@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils import check_array
 
+from multicause._compat import StrOptions
 from multicause.estimators.base import COUNT
 from multicause.estimators.data_checks import unmasked, unmasked_data
 from multicause.estimators.documentation import documented
@@ -16,6 +17,7 @@ from multicause.estimators.learned_checks import check_floats
 from multicause.estimators.parameter_checks import check_activation, check_components, check_covariance
 from multicause.execution.reproducible_matmul import TILE
 from multicause.learning import Annealing, Plan
+from multicause.learning.em.em import EM
 from multicause.learning.initialisation.objects import start_objects
 from multicause.models import DataMoments
 from multicause.models.subsets import too_many_subsets
@@ -57,6 +59,9 @@ class InvECA(SelectingEstimator):
         How components are looked for at every place: by how well they match the pixels there, or by a function of the
         pixels that is learned jointly, shared by all places. Its kernel compares single pixels' values; without a
         `rank` all features of a window are used.
+    init : {"recurring", "random"} or dict, default="recurring"
+        Where components start: at patches of the images that are seen elsewhere, too; drawn at random, independent of
+        what images show; or there, but for the values given by their names, such as {"components": W}.
     annealing : Annealing or None, default=None
         Schedule of temperatures over the `max_iter` iterations; an annealed fit ignores `tol`. Parameter noise and data
         classification are not for objects at places, and refused.
@@ -106,6 +111,7 @@ class InvECA(SelectingEstimator):
     n_candidates: Any = 5
     n_placements: Any = 2
     max_active: Any = None
+    init: Any = "recurring"
     annealing: Any = None
     max_iter: Any = 100
     tol: Any = 0.05
@@ -119,6 +125,7 @@ class InvECA(SelectingEstimator):
         "n_placements": [COUNT],
         "component_shape": ["array-like"],
         "image_shape": ["array-like", None],
+        "init": [StrOptions({"recurring", "random"}), dict],
         "annealing": [Annealing, None],
     }
 
@@ -259,7 +266,25 @@ class InvECA(SelectingEstimator):
             )
         floor = max(_RELATIVE_NOISE_FLOOR * float(moments.variance.mean()), 1e-12)
         model, schedule = self._build(n_components, floor), Plan(self.max_iter, self.annealing)
-        return Fit(model, self._posterior(n_components), schedule, start_objects, self.tol)
+        return Fit(model, self._posterior(n_components), schedule, self._start, self.tol)
+
+    def _start(self, em: EM, rng: np.random.Generator) -> OcclusionParams:
+        if self.init == "recurring":
+            return start_objects(em, rng)
+        drawn: OcclusionParams = em.model.init_params(em.moments, rng)
+        given: dict[str, Any] = {} if isinstance(self.init, str) else self.init
+        unknown = sorted(set(given) - set(OcclusionParams._fields))
+        if unknown:
+            raise ValueError(
+                f"The 'init' of InvECA has values for {', '.join(unknown)}. Known are: {', '.join(drawn._fields)}."
+            )
+        shape = (int(self.n_components), int(np.prod(self._shape)))
+        return drawn._replace(
+            **{
+                name: self._checked(name, np.asarray(value, dtype=np.float64), shape, f"init[{name!r}]")
+                for name, value in given.items()
+            }
+        )
 
     def _build(self, n_components: int, noise_floor: float = 1e-12) -> TranslatedOcclusion:
         height, width, channels = self._shape

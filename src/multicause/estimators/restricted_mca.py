@@ -52,7 +52,11 @@ class RestrictedMCA(PoissonMCAEstimator):
         have converged, with parameter noise of 0.0003 of a component's brightness, so that those that became equal
         while hot can part again; None learns at temperature 1.
     temperature : float, default=16.0
-        The constant temperature of solver="online".
+        The temperature of solver="online".
+    final_temperature : float or None, default=None
+        To which the temperature of solver="online" falls, in equal steps over the patterns that `fit` presents; with a
+        small `learning_rate` the network then does as the batch algorithm. None keeps it constant, as `partial_fit`
+        does, which knows no end.
     learning_rate : float, default=1.0
         Step of solver="online": the share of a pattern that is added to the component that explains it.
     weight_noise : float, default=0.02
@@ -102,6 +106,7 @@ class RestrictedMCA(PoissonMCAEstimator):
     learning_rate: Any = 1.0
     weight_noise: Any = 0.02
     n_presentations: Any = "auto"
+    final_temperature: Any = None
 
     _max_active: ClassVar[int] = 2
     _private_state: ClassVar[tuple[str, ...]] = ("_generator",)  # that `partial_fit` goes on from, also after a file
@@ -111,6 +116,7 @@ class RestrictedMCA(PoissonMCAEstimator):
         "activation": [Interval(Real, 0, 1, closed="neither"), None],
         "field_sum": [POSITIVE, StrOptions({"auto"})],
         "temperature": [Interval(Real, 1, None, closed="left")],
+        "final_temperature": [Interval(Real, 1, None, closed="left"), None],
         "learning_rate": [POSITIVE],
         "weight_noise": [Interval(Real, 0, None, closed="left")],
         "n_presentations": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -184,7 +190,8 @@ class RestrictedMCA(PoissonMCAEstimator):
         return ConditionalCooling(initial, n_steps=self.max_iter, parameter_noise=noise)
 
     def _rule(self) -> HebbianRule:
-        return HebbianRule(float(self.temperature), float(self.learning_rate), float(self.weight_noise))
+        final = None if self.final_temperature is None else float(self.final_temperature)
+        return HebbianRule(float(self.temperature), float(self.learning_rate), float(self.weight_noise), final)
 
     def _fit_of(self, n_components, moments) -> Fit:
         fit = super()._fit_of(n_components, moments)

@@ -16,7 +16,7 @@ from multicause.execution.in_process import effective_threads
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.learning import Outcome, Stop, run
 from multicause.learning.experts.batches import RunningMoments, learn_batch, moments_of
-from multicause.learning.experts.joint import OneByOne, Together
+from multicause.learning.experts.joint import Backfitted, OneByOne, Together
 from multicause.learning.experts.pursuit import Pursuit, enough_points
 from multicause.learning.experts.white_data import WhiteData, as_it_is, block_rows, make_white
 from multicause.models.experts import Expert, StudentT, StudentTMixture
@@ -32,7 +32,7 @@ from multicause.models.product_of_experts import (
     sample,
 )
 
-_ALGORITHMS = {"pursuit": Pursuit, "parallel": Together, "sequential": OneByOne}
+_ALGORITHMS = {"pursuit": Pursuit, "parallel": Together, "sequential": OneByOne, "backfitting": Backfitted}
 LARGEST_WHITE = 1e20  # of data that are said to have a variance of 1: fourth powers must not overflow
 _EXPERTS = {"student-t": StudentT(), "student-t-mixture": StudentTMixture()}
 
@@ -68,11 +68,12 @@ class UPoE(MulticauseEstimator):
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of experts, at most the rank of the data. None adds experts as long as each makes the data more likely
-        than a Gaussian in its place (the projection index is negative).
-    algorithm : {"pursuit", "parallel", "sequential"}, default="pursuit"
+        Most experts, at most the rank of the data; None sets no limit. Experts are added as long as each makes the data
+        more likely than a Gaussian in its place (the projection index is negative); `stop_` says whether that ended it.
+    algorithm : {"pursuit", "parallel", "sequential", "backfitting"}, default="pursuit"
         One expert after the other in orthogonal directions; or all at once from there on, free of orthogonality; or
-        each freed of orthogonality while the earlier ones stay.
+        each freed of orthogonality while the earlier ones stay; or while these move, too, from where they were, which
+        takes long.
     expert : {"student-t", "student-t-mixture"} or Expert, default="student-t"
         What each projection is modelled by: heavy tails, or two modes. An Expert of `multicause.models`, or one
         of your own, is where the search starts: it says what to look for, and is then fitted to what was found.

@@ -2,6 +2,7 @@
 
 from multicause.experiments import (
     et_bars,
+    et_likelihood,
     et_parts,
     gps_mixture,
     gps_occlusion,
@@ -38,7 +39,7 @@ from multicause.experiments.experiment import (
 
 _PAPERS = (ET, MCA08, GSC14, GPS, PSICA)
 _MODULES = (
-    *(et_bars, grass, scaling, et_parts, mca_bars, mca_overlap, mca_likelihood),
+    *(et_bars, et_likelihood, grass, scaling, et_parts, mca_bars, mca_overlap, mca_likelihood),
     *(gsc_selection, gsc_mixing, gsc_sources, gsc_denoise, gsc_clustering),
     *(gps_sparse_coding, gps_mixture, gps_occlusion, upoe_faces, upoe_data, upoe_recovery),
 )

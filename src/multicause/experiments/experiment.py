@@ -19,6 +19,7 @@ GPS = "GP-select (Shelton, Gasthaus, Dai, Lücke & Gretton, 2017)"
 MCA08 = "Maximal Causes (Lücke & Sahani, 2008)"
 PSICA = "Probabilistic Sequential ICA (Welling, Zemel & Hinton, 2004)"
 OURS = "(ours"  # in the title of a row that is not the paper's to the letter: "(ours)" or "(ours: what differs)"
+OTHER_DATA = "(ours: other data)"  # where nothing differs but the data, which are not at hand
 REPORTED_SEEDS = range(100)  # settings are tuned on seeds 1000-1999, results reported on these
 
 
@@ -145,13 +146,15 @@ class Options:
     trials: int | None = None  # None: as many as the paper
     jobs: int | None = None  # processes; None: one per core
     quick: bool = False  # a small version, to see that it runs
+    full: bool = False  # the paper's size, and rows that take long
     components: int | None = None  # where an experiment leaves the choice; None: the paper's first
     report: Callable[[str], None] = print  # told how far the experiment is
 
-    def seeds(self, published_trials: int) -> range:
+    def seeds(self, row: "Row") -> range:
         trials = self.trials
         if trials is None:
-            trials = min(published_trials, 4) if self.quick else published_trials
+            wanted = row.wanted_trials if self.full else row.n_trials or 1
+            trials = min(wanted, 4) if self.quick else wanted
         if not 1 <= trials <= len(REPORTED_SEEDS):
             raise ValueError(
                 f"trials must be from 1 to {len(REPORTED_SEEDS)}, the seeds kept for reports. Got {trials}."
@@ -163,8 +166,9 @@ class Options:
 class Row:
     """A line of a table: the task, the setting it is tried with, and the checks that compare with the paper.
 
-    A trial is task(seed, **setting). With `n_trials`, as many as the paper has or more, they run in parallel processes,
-    of one thread each; without, there is one, in this process, which may use all cores.
+    A trial is task(seed, **setting). With `n_trials` they run in parallel processes, of one thread each; without, there
+    is one, in this process, which may use all cores. Where these are fewer than the paper's, `published_trials` says
+    how many it has; a row that `takes_long` is run only at the paper's size.
     """
 
     title: str
@@ -172,10 +176,22 @@ class Row:
     setting: Mapping[str, Any]
     checks: Sequence[Callable[[str, list], Finding]] = ()
     n_trials: int | None = None
+    published_trials: int | None = None
+    takes_long: bool = False
 
     @property
     def ours(self) -> bool:
         return OURS in self.title
+
+    @property
+    def follows_paper(self) -> bool:
+        """Whether the settings are the paper's, if perhaps not the data."""
+        return not self.ours or OTHER_DATA in self.title
+
+    @property
+    def wanted_trials(self) -> int:
+        """As many as the paper has."""
+        return max(self.published_trials or 1, self.n_trials or 1)
 
 
 class Outcome(NamedTuple):
@@ -209,7 +225,7 @@ class Experiment:
     """A published experiment.
 
     `rows` is a table, or a function that makes it. In the small version `quick` replaces values in the settings of the
-    table, or the function's arguments.
+    table, or the function's arguments; at the paper's size `full` does.
     """
 
     name: str
@@ -222,16 +238,21 @@ class Experiment:
     compare: Callable[[list[Outcome]], list[Finding]] | None = None  # finds what a row's own checks cannot
     takes: Sequence[str] = ()  # options that are handed to the function: "components", "jobs"
     needs_data: bool = False  # files in the folder that MULTICAUSE_DATA names
+    full: Mapping[str, Any] = field(default_factory=dict)
 
     def run(self, options: Options) -> Result:
         start = time.perf_counter()
         outcomes = [run_row(row, options) for row in self.table(options)]
+        result = self.concluded(outcomes, options)
+        return replace(result, figure=self.figure(outcomes), seconds=time.perf_counter() - start)
+
+    def concluded(self, outcomes: list[Outcome], options: Options) -> Result:
+        """What rows that were run show, one by one and beside each other."""
         findings = [each for outcome in outcomes for each in outcome.findings]
         if self.compare is not None:
             findings += self.compare(outcomes)
         name = self.name if options.components is None else f"{self.name} --components {options.components}"
-        figure, details = self.figure(outcomes), {row.title: self._details(trials) for row, trials, _ in outcomes}
-        return Result(name, findings, figure, time.perf_counter() - start, details)
+        return Result(name, findings, details={row.title: self._details(trials) for row, trials, _ in outcomes})
 
     def table(self, options: Options) -> Iterable[Row]:
         """The rows to be run."""
@@ -239,9 +260,10 @@ class Experiment:
             raise ValueError(
                 f"{self.name} has its own number of components. Leave out components={options.components}."
             )
-        sizes = dict(self.quick) if options.quick else {}
+        sizes = dict(self.quick) if options.quick else dict(self.full) if options.full else {}
         sizes |= {name: getattr(options, name) for name in self.takes}
-        return self.rows(**sizes) if callable(self.rows) else changed(self.rows, **sizes)
+        rows = self.rows(**sizes) if callable(self.rows) else changed(self.rows, **sizes)
+        return (row for row in rows if options.full or not row.takes_long)
 
     def _details(self, trials: list[Any]) -> dict[str, Any]:
         return {
@@ -261,10 +283,16 @@ def run_row(row: Row, options: Options) -> Outcome:
         options.report(f"{row.title}: begins")
         trials = [row.task(REPORTED_SEEDS[0], **row.setting)]
     else:
-        trials = run_trials(row, options.seeds(row.n_trials), options)
-    findings = [_of_few(check(row.title, trials), len(trials), row.n_trials or 1) for check in row.checks]
-    for found in findings:
+        trials = run_trials(row, options.seeds(row), options)
+    outcome = judged(row, trials)
+    for found in outcome.findings:
         options.report(f"{found.setting}: {found.measure} {found.measured:.4g}")
+    return outcome
+
+
+def judged(row: Row, trials: list[Any]) -> Outcome:
+    """A row with what its trials show."""
+    findings = [_of_few(check(row.title, trials), len(trials), row.wanted_trials) for check in row.checks]
     return Outcome(row, trials, findings)
 
 

@@ -8,28 +8,34 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from multicause.backends import numba_cpu
 from multicause.datasets import DatasetNotFound, Scenes, coil_objects, make_scenes, shape_objects
 from multicause.estimators import InvECA
 from multicause.execution import split
 from multicause.experiments.experiment import GPS, Experiment, Finding, Outcome, Published, Row, finding
 from multicause.experiments.figures import Panel, panels
 from multicause.experiments.timing import seconds_of
-from multicause.models.pixel_functions import hats
+from multicause.models.pixel_functions import between, window_pixels
 from multicause.posteriors.placed import PlacedPosterior
 from multicause.selection import GPSelect
 
 SIZE, H = 10, 20
-N_STARTS = 2  # of which the one with the largest free energy is kept
 ALIKE = 0.95  # correlation under the mask
 CLOSE = 1.5  # pixels: a neighbouring placement is still the right one
-AT_LEAST_80 = Published("83", lambda ratio: ratio.mean >= 80.0)  # of the naive scan's time to that of learned selection
+WEAK = 0.5  # largest share of a pixel that a spare component shows
+AT_LEAST_80 = Published("83", lambda ratio: ratio.mean >= 80.0)  # of the loop's time to that of learned selection
+NO_DRAW: dict[str, Any] = {"random_fraction": 0.0}  # no candidates at random, which the paper has
 # the paper's four: by hand, by GP each iteration, every fifth, and with pivots in place of a window's 1200 features
 SELECTIONS: dict[str, Any] = {
     "scan": "model-based",
-    "GP": GPSelect(update_every=1, random_fraction=0.0),
-    "GP every 5": GPSelect(update_every=5, random_fraction=0.0),
-    "GP, incomplete Cholesky": GPSelect(update_every=1, rank=200, random_fraction=0.0),
+    "GP": GPSelect(update_every=1, **NO_DRAW),
+    "GP every 5": GPSelect(update_every=5, **NO_DRAW),
+    "GP, incomplete Cholesky": GPSelect(update_every=1, rank=200, **NO_DRAW),
 }
+WORDS = "(ours: other data, windows instead of whole images, a start at patches)"
+RANDOM = "(ours: the same, a start at random)"
+NOISY = "(ours: the same, images with noise of 0.1)"
+FULL = {"n_samples": 2000, "max_iter": 60, "n_starts": 2}
 
 
 class Match(NamedTuple):
@@ -47,16 +53,29 @@ class Learned(NamedTuple):
     located_in_new: float
     seconds: float
     source: str  # of the objects
+    n_at_start: int  # objects that the start shows already
+    weakest: float  # largest share of a pixel that any spare component shows
 
 
-def learn_objects(seed: int, selection: Any, drawn: Scenes, new: Scenes, source: str, max_iter: int) -> Learned:
+def learn_objects(seed: int, selection: Any, drawn: Scenes, new: Scenes, source: str, **settings: Any) -> Learned:
     start = time.perf_counter()
-    settings: dict[str, Any] = {"max_iter": max_iter, "tol": 0.0, "n_init": N_STARTS, "random_state": seed}
-    fit = InvECA(H, (SIZE, SIZE), selection=selection, **settings).fit(drawn.X)
+    common: dict[str, Any] = {"tol": 0.0, "random_state": seed, "selection": selection}
+    fit = InvECA(H, (SIZE, SIZE), **common, **settings).fit(drawn.X)
     seconds = time.perf_counter() - start
     match = match_objects(fit, drawn)
     located, located_in_new = (location_accuracy(fit, scenes, match) for scenes in (drawn, new))
-    return Learned(fit, match, located, located_in_new, seconds, source)
+    first = InvECA(H, (SIZE, SIZE), **common, **{**settings, "max_iter": 1, "n_init": 1}).fit(drawn.X)
+    spare = np.delete(fit.masks_ / (1.0 + fit.masks_), match.component[match.likeness > ALIKE], axis=0)
+    weakest = float(np.median(spare.reshape(len(spare), -1).max(axis=1))) if len(spare) else 0.0
+    return Learned(fit, match, located, located_in_new, seconds, source, n_alike(match_objects(first, drawn)), weakest)
+
+
+def n_alike(match: Match) -> int:
+    return int((match.likeness > ALIKE).sum())
+
+
+def with_noise(drawn: Scenes, level: float, seed: int) -> Scenes:
+    return drawn._replace(X=drawn.X + level * np.random.default_rng(seed).standard_normal(drawn.X.shape))
 
 
 def match_objects(fit: InvECA, drawn: Scenes) -> Match:
@@ -101,59 +120,69 @@ def scan_table(fit: InvECA, flat: np.ndarray) -> np.ndarray:
     return np.concatenate([prepared.scan(c.rows().reshape(c.stop - c.start, -1, model.n_channels)) for c in chunks])
 
 
-def naive_scan(fit: InvECA, image: np.ndarray) -> np.ndarray:
-    """The same scores by a loop over components and placements, (H, P)."""
+def loop_table(fit: InvECA, flat: np.ndarray) -> np.ndarray:
+    """The same scores by a compiled loop over components, placements and pixels, (N, H, P)."""
     model, params = fit.fitted_model()
-    functions = model.selection_functions(params)
-    seen = hats(image[..., None], functions.knots)
-    table = np.empty((model.n_components, model.n_placements))
-    for h, x in product(range(model.n_components), range(model.n_placements)):
-        i, j = divmod(x, model.placement_shape[1])
-        table[h, x] = (functions.values[h] * seen[i : i + SIZE, j : j + SIZE]).sum()
-    return table
+    knots, values = model.selection_functions(params)
+    lower, fraction = between(flat.reshape(len(flat), -1, model.n_channels), knots)
+    functions = np.ascontiguousarray(values.reshape(len(values), -1, *values.shape[3:]))
+    pixels = window_pixels(model.image_shape, model.component_shape)
+    return numba_cpu.load("places").scan(functions, lower, fraction, *pixels)
 
 
-def _rows(n_samples: int = 2000, max_iter: int = 60) -> Iterator[Row]:
+def _rows(n_samples: int = 1000, max_iter: int = 40, n_starts: int = 1) -> Iterator[Row]:
     try:
         objects, source = coil_objects(16, SIZE), "COIL-20"
     except DatasetNotFound:
         objects, source = shape_objects(16, SIZE), "generated shapes"
     drawn, new = (make_scenes(n, objects, random_state=seed) for seed, n in enumerate((n_samples, n_samples // 4)))
-    common = {"drawn": drawn, "new": new, "source": source, "max_iter": max_iter}
+    common = {"drawn": drawn, "new": new, "source": source, "max_iter": max_iter, "n_init": n_starts}
+    noisy = {"drawn": with_noise(drawn, 0.1, 2), "new": with_noise(new, 0.1, 3)}
     for title, selection in SELECTIONS.items():
-        yield Row(title, learn_objects, {"selection": selection, **common})
+        yield Row(f"{title} {WORDS}", learn_objects, {"selection": selection, **common})
+    for title in ("scan", "GP"):
+        yield Row(f"{title} {RANDOM}", learn_objects, {"selection": SELECTIONS[title], **common, "init": "random"})
+        yield Row(f"{title} {NOISY}", learn_objects, {"selection": SELECTIONS[title], **common, **noisy})
 
 
 def _compare(outcomes: list[Outcome]) -> list[Finding]:
-    """All selections with the scan, and the times that selection takes."""
-    scan, last = outcomes[0].trials[0], outcomes[-1]
-    found = [each for row, [learned], _ in outcomes for each in _beside_scan(row.title, learned, scan)]
+    """All selections with the scan on the same images from the same start, and the times that selection takes."""
+    found, scans = [], {}
+    for row, [learned], _ in outcomes:
+        words = row.title[row.title.index("(") :]
+        scan = scans.setdefault(words, learned)  # it comes first
+        found += _beside_scan(row.title, learned, scan)
+    last = outcomes[len(SELECTIONS) - 1]
     return found + _speeds(last.trials[0].fit, last.row.setting["drawn"].X)
 
 
 def _beside_scan(title: str, learned: Learned, scan: Learned) -> list[Finding]:
-    n_objects, n_found = len(learned.match.component), int((learned.match.likeness > ALIKE).sum())
+    n_objects = len(learned.match.component)
     score, by_scan = float(learned.fit.free_energy_[-1]), float(scan.fit.free_energy_[-1])
     all_of_them = Published(f"{n_objects}", lambda found: found.mean == n_objects)
     as_many = Published("as by scan", lambda share: share.mean >= scan.located - 0.01)
-    as_good = Published("as by scan", lambda bound: abs(bound.mean - by_scan) <= 0.01 * abs(by_scan))
+    as_good = Published("as by scan", lambda bound: bound.mean >= by_scan - 0.01 * abs(by_scan))
+    weak = Published("very low", lambda share: share.mean < WEAK)
     return [
-        finding(title, f"objects found of {n_objects}", [n_found], all_of_them),
+        finding(title, f"objects found of {n_objects}", [n_alike(learned.match)], all_of_them),
+        finding(title, "objects that the start shows", [learned.n_at_start]),
         finding(title, "objects located", [learned.located], as_many),
         finding(title, "objects located in new images", [learned.located_in_new]),
         finding(title, "free energy per image", [score], as_good),
+        finding(title, "masks of spare components, largest share", [learned.weakest], weak),
         finding(title, "minutes", [learned.seconds / 60.0]),
     ]
 
 
 def _speeds(fit: InvECA, X: np.ndarray) -> list[Finding]:
-    """Seconds to select for the whole set: learned, by FFT, and by a loop over the placements of a few images."""
-    few, title = X[:5], "selection of the whole set"
-    naive = seconds_of(lambda: [naive_scan(fit, image) for image in few]) * len(X) / len(few)
+    """Seconds to select for the whole set: learned, by FFT, and by a compiled loop over the placements."""
+    flat, title = X.reshape(len(X), -1), "selection of the whole set (ours)"
+    loop_table(fit, flat[:2])  # compiled
+    loop = seconds_of(lambda: loop_table(fit, flat))
     learned = seconds_of(lambda: selection_table(fit, X))
-    scan = seconds_of(lambda: scan_table(fit, X.reshape(len(X), -1)))
+    scan = seconds_of(lambda: scan_table(fit, flat))
     return [
-        finding(title, "naive scan over GP", [naive / learned], AT_LEAST_80),
+        finding(title, "compiled loop over GP", [loop / learned], AT_LEAST_80),
         finding(title, "FFT scan over GP", [scan / learned]),
         finding(title, "seconds by GP", [learned], Published("22.1")),
     ]
@@ -161,7 +190,7 @@ def _speeds(fit: InvECA, X: np.ndarray) -> list[Finding]:
 
 def _figure(outcomes: list[Outcome]) -> Any:
     """Some images; components and masks by learned selection."""
-    row, [learned], _ = outcomes[-1]
+    row, [learned], _ = outcomes[len(SELECTIONS) - 1]
     W, share = learned.fit.components_, learned.fit.masks_ / (1.0 + learned.fit.masks_)
     shown = {"images": row.setting["drawn"].X[:15], "components": W, "masks": share}
     shown["components where the mask is above 1/2"] = W * (share > 0.5)
@@ -169,10 +198,10 @@ def _figure(outcomes: list[Outcome]) -> Any:
 
 
 TITLE = "Objects anywhere, occluding one another"
-_QUICK = {"n_samples": 100, "max_iter": 3}
+_QUICK = {"n_samples": 60, "max_iter": 3}
 _KEPT = {
     "objects": lambda trial: trial.source,
     "likeness": lambda trial: trial.match.likeness.tolist(),
     "seconds": lambda trial: trial.seconds,
 }
-EXPERIMENTS = [Experiment("gps-occlusion", TITLE, GPS, _rows, _figure, _QUICK, _KEPT, _compare)]
+EXPERIMENTS = [Experiment("gps-occlusion", TITLE, GPS, _rows, _figure, _QUICK, _KEPT, _compare, full=FULL)]

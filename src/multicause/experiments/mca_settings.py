@@ -42,6 +42,7 @@ class MaximalSetting:
     rest: float = 2.5e-3  # threshold on the change of the fields below which it cools
     parameter_noise: float = 0.0  # of MCA
     learning_rate: float = 1.0  # of R-MCA_NN, whose noise on the fields goes with it
+    final_temperature: float | None = None  # of R-MCA_NN, where it cools, without noise, from R-MCA2's first one
     stable: Literal["same unit", "any unit", "never"] = "same unit"  # when R-MCA_NN stops: see `learn_until_stable`
     parting: float = 0.0  # noise on R-MCA2's fields while they cool, of bars of value 10: equal fields would stay so
     field_sum: Literal["paper", "auto"] = "paper"  # of R-MCA: 2 D, or its default, which goes by the data
@@ -61,6 +62,7 @@ class MaximalTrial(NamedTuple):
     frequency: np.ndarray  # (C,) how often each cause was present in the data
     causes: np.ndarray
     at_rest: bool  # False where max_iter ended the fit
+    learning_time: float | None = None  # pattern presentations of R-MCA_NN after which its units stayed the same
 
 
 def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) -> Estimator:
@@ -85,6 +87,9 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
     temperature = setting.initial_temperature or 16.0
     common |= {"learning_rate": setting.learning_rate, "weight_noise": ONLINE_NOISE * setting.learning_rate}
     common["n_presentations"] = setting.n_presentations
+    if setting.final_temperature is not None:
+        temperature = 0.7 * n_features + 1.0
+        common |= {"final_temperature": setting.final_temperature, "weight_noise": 0.0}
     return RestrictedMCA(setting.n_components, solver="online", temperature=temperature, **common)
 
 
@@ -161,12 +166,14 @@ def learn_until_stable(network: RestrictedMCA, data: Data, seed: int, swaps: boo
 def maximal_trial(seed: int, **fields: Any) -> MaximalTrial:
     """One trial of the MaximalSetting that has these fields."""
     setting = MaximalSetting(**fields)
-    data = setting.data(random_state=seed)
+    data, learning_time = setting.data(random_state=seed), None
     if setting.then_mca:
         estimator: Estimator = fit_then_mca(setting, data, seed)
     elif setting.algorithm == "R-MCA_NN" and setting.stable != "never":
         network = maximal_estimator(setting, data.components, seed)
-        estimator = learn_until_stable(network, data, seed, swaps=setting.stable == "any unit")
+        swaps = setting.stable == "any unit"
+        estimator, learning_time = learn_until_stable(network, data, seed, swaps), network.n_presentations_ - STABLE
+        learning_time = learning_time if recover(network, data.components).all_found else MOST_PRESENTATIONS
     else:
         estimator = fit_setting(setting, data, seed)
     return MaximalTrial(
@@ -176,4 +183,5 @@ def maximal_trial(seed: int, **fields: Any) -> MaximalTrial:
         data.states.mean(axis=0),
         data.components,
         estimator.stop_ is not Stop.NOT_AT_REST,
+        learning_time,
     )

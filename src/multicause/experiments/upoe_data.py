@@ -63,20 +63,22 @@ def _split(bound: float) -> Published:
 
 
 def _crab_rows(n_starts: int = 20) -> Iterator[Row]:
-    label = f"best of {n_starts} starts"
+    """The paper shows one fit, and speaks of many local minima."""
     checks = [
-        Check("share on the side of its colour form", lambda trial: trial.colour, _split(0.9), label),
-        Check("share on the side of its sex", lambda trial: trial.sex, _split(0.9), label),
-        Check("share in the quadrant of its group", lambda trial: trial.both, _split(0.85), label),
-        Check("experts until none helps", lambda trial: trial.n_experts, label=label, spread=False),
+        Check("share on the side of its colour form", lambda trial: trial.colour, _split(0.9)),
+        Check("share on the side of its sex", lambda trial: trial.sex, _split(0.9)),
+        Check("share in the quadrant of its group", lambda trial: trial.both, _split(0.85)),
+        Check("experts until none helps", lambda trial: trial.n_experts, spread=False),
     ]
-    yield Row("crabs", split_crabs, {"n_starts": n_starts}, checks, n_trials=20)
+    yield Row("crabs", split_crabs, {"n_starts": 1}, checks, n_trials=20)
+    title = f"crabs (ours: best of {n_starts} starts)"
+    yield Row(title, split_crabs, {"n_starts": n_starts}, checks, n_trials=5)
 
 
 def _crab_figure(outcomes: list[Outcome]) -> Any:
     """The first two projections, as the paper's Figure 5."""
     crabs = load_crabs()
-    Z = UPoE(2, expert=EXPERT, random_state=0, n_init=outcomes[0].row.setting["n_starts"]).fit_transform(crabs.X)
+    Z = UPoE(2, expert=EXPERT, random_state=0, n_init=outcomes[-1].row.setting["n_starts"]).fit_transform(crabs.X)
     figure, axes = subplots(1, 1, (5.0, 4.4))
     for group, (name, marker) in enumerate(zip(crabs.names, "osD+", strict=True)):
         axes[0, 0].plot(*Z[crabs.groups == group].T, marker, markersize=4, label=name)
@@ -154,7 +156,7 @@ NATURAL_CHECKS = (
 def _natural_rows(
     jobs: int | None, n_patches: int = 100_000, n_dimensions: int = 400, n_experts: int = 100
 ) -> Iterator[Row]:
-    title = f"N={n_patches:,}, {n_dimensions} dimensions, {n_experts} experts"
+    title = f"N={n_patches:,}, {n_dimensions} dimensions, {n_experts} experts (ours: other data, whole batches)"
     setting = {"n_patches": n_patches, "n_dimensions": n_dimensions, "n_components": n_experts, "n_jobs": jobs}
     yield Row(title, learn_patches, setting, NATURAL_CHECKS)
 

@@ -52,8 +52,13 @@ def errors(seed: int, draw: Callable, methods: tuple[str, ...], n_sources: int, 
     for name in methods:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a fit that has not converged is judged by its result
-            found[name] = amari_index(make(name, n_sources, seed).fit(X).mixing_.T, mixing)
+            found[name] = index_of(make(name, n_sources, seed).fit(X).mixing_.T, mixing)
     return found
+
+
+def index_of(found: np.ndarray, mixing: np.ndarray) -> float:
+    """The Amari index; 1 where directions are missing, since no expert was found for them."""
+    return amari_index(found, mixing) if len(found) == len(mixing) else 1.0
 
 
 def make(name: str, n_sources: int, seed: int) -> Any:
@@ -89,7 +94,8 @@ def _rows(sizes: tuple[int, ...] = (5, 20, 50), n_samples: int = 10_000) -> Iter
     checks: list[Any] = [*(partial(against, PARALLEL, rival) for rival in RIVALS), partial(against, PURSUIT, DEFLATION)]
     setting = {"draw": super_gaussian, "methods": (PARALLEL, PURSUIT, *RIVALS), "n_samples": n_samples}
     for size in sizes:
-        yield Row(f"{size} super-Gaussian sources (ours)", errors, {**setting, "n_sources": size}, checks, n_trials=20)
+        title, n_trials = f"{size} super-Gaussian sources (ours)", 20 if size <= 20 else 8
+        yield Row(title, errors, {**setting, "n_sources": size}, checks, n_trials)
     methods = (PARALLEL_MIXTURES, PURSUIT_MIXTURES, PURSUIT, FAST, DEFLATION)
     checks = [partial(against, PARALLEL_MIXTURES, FAST), partial(against, PURSUIT_MIXTURES, DEFLATION), student_fails]
     setting = {"draw": bimodal, "methods": methods, "n_samples": n_samples, "n_sources": 5}

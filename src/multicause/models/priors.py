@@ -13,6 +13,7 @@ RAREST = 1e-6  # smallest activation probability: keeps log-odds finite, and let
 UNUSED = 1e-12  # a latent that explains less than this share of the data has no say in what is learned of it
 SMALLEST_SPREAD = 1e-3  # of a coefficient, relative to its size: beyond it a slab is a spike, and digits cancel
 Slab = Literal["diagonal", "full"]
+SlabUpdate = Literal["exact", "moments"]
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,13 @@ class SpikeSlabPrior(BernoulliPrior):
     ----------
     slab : {"diagonal", "full"}
         Psi: independent or correlated coefficients.
+    slab_update : {"exact", "moments"}
+        How mu and a full Psi are renewed: by the M-step, from all coefficients, active or not; or by matching the
+        moments of the active ones (GSC eq. 8, 9), which may lower the free energy.
     """
 
     slab: Slab = "diagonal"
+    slab_update: SlabUpdate = "exact"
 
     def sample(self, params: Any, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """x = s*z."""
@@ -95,6 +100,8 @@ class SpikeSlabPrior(BernoulliPrior):
 
     def new_correlated_slab(self, params: Any, statistics: Any, fixed: frozenset[str]) -> dict[str, np.ndarray]:
         """mu and Psi of correlated coefficients, from all of them, active or not."""
+        if self.slab_update == "moments":
+            return self._matched_slab(params, statistics, fixed)
         moved = np.zeros_like(params.slab_mean) if "slab_mean" in fixed else statistics.z / statistics.weight
         mean = params.slab_mean + moved
         if "slab_covariance" in fixed:
@@ -102,6 +109,24 @@ class SpikeSlabPrior(BernoulliPrior):
         cross = np.outer(statistics.z / statistics.weight, moved)
         covariance = statistics.zz / statistics.weight - cross - cross.T + np.outer(moved, moved)
         floor = SMALLEST_SPREAD**2 * (np.diag(covariance) + mean**2)
+        return {"slab_mean": mean, "slab_covariance": floored_covariance(covariance, floor)}
+
+
+    def _matched_slab(self, params: Any, statistics: Any, fixed: frozenset[str]) -> dict[str, np.ndarray]:
+        """mu = sum <x> / sum <s>,   Psi = sum [<x x^T> - <s s^T> * mu mu^T] / sum <s s^T>, entry by entry.
+
+        Where no data point has both latents active nothing is known, and Psi stays; its eigenvalues are kept positive.
+        """
+        mean = params.slab_mean
+        if "slab_mean" not in fixed:
+            used = statistics.s > UNUSED * statistics.weight
+            mean = np.where(used, statistics.x / np.where(used, statistics.s, 1.0), mean)
+        if "slab_covariance" in fixed:
+            return {"slab_mean": mean, "slab_covariance": params.slab_covariance}
+        together = statistics.ss > UNUSED * statistics.weight
+        matched = statistics.xx / np.where(together, statistics.ss, 1.0) - np.outer(mean, mean)
+        covariance = np.where(together, matched, params.slab_covariance)
+        floor = SMALLEST_SPREAD**2 * (np.abs(np.diag(covariance)) + mean**2)
         return {"slab_mean": mean, "slab_covariance": floored_covariance(covariance, floor)}
 
 

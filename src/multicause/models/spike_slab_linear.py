@@ -31,6 +31,7 @@ class SpikeSlabStatistics(NamedTuple):
     yy: np.ndarray  # () |y|^2, (D,) y^2 or (D, D) y y^T, as the noise needs it
     z: np.ndarray  # (H,) <z - mu>, active or not, where coefficients are correlated; else (0,)
     zz: np.ndarray  # (H, H) <(z - mu)(z - mu)^T>; else (0, 0)
+    ss: np.ndarray  # (H, H) <s s^T>; else (0, 0)
 
 
 class Conditional(NamedTuple):
@@ -126,7 +127,7 @@ class SpikeSlabLinear(DictionaryModel):
         """Sums over data points n and states k, each weighted by weights (N, K) = w_n q_n(s_k)."""
         H, D = self.n_components, self.n_features
         s, x, xx, xy, yy = np.zeros(H), np.zeros(H), np.zeros((H, H)), np.zeros((H, D)), np.zeros((D, D))
-        z, zz = np.zeros(H), np.zeros((H, H))
+        z, zz, ss = np.zeros(H), np.zeros((H, H)), np.zeros((H, H))
         for (y, s_n), w in zip(self._pairs(Y, states), weights, strict=True):
             _, mean, covariance = self.condition(params, y, s_n)
             centred = mean - params.slab_mean
@@ -135,10 +136,11 @@ class SpikeSlabLinear(DictionaryModel):
             xy_n, yy_n = self.complete(params, y, w.sum(), x_n, xx_n)
             s, x, xx, xy, yy = s + w @ s_n, x + x_n, xx + xx_n, xy + xy_n, yy + yy_n
             z = z + w @ centred
+            ss = ss + np.einsum("k,kh,kg->hg", w, s_n, s_n)
             zz = zz + np.einsum("k,khg->hg", w, covariance + centred[:, :, None] * centred[:, None, :])
         if self.prior.slab == "diagonal":
-            z, zz = np.zeros(0), np.zeros((0, 0))
-        return SpikeSlabStatistics(float(weights.sum()), s, x, xx, xy, self.noise.reduce(yy), z, zz)
+            z, zz, ss = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
+        return SpikeSlabStatistics(float(weights.sum()), s, x, xx, xy, self.noise.reduce(yy), z, zz, ss)
 
     def complete(
         self, params: SpikeSlabParams, y: np.ndarray, weight: float, x: np.ndarray, xx: np.ndarray

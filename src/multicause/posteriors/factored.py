@@ -83,7 +83,7 @@ class PreparedFactored(PreparedPosterior):
         xx = weighted.T @ x
         np.fill_diagonal(xx, np.diag(xx) + weights @ own)
         xy, yy = self._with_data(Y, weights, x, own)
-        empty = np.zeros(0), np.zeros((0, 0))
+        empty = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
         statistics = SpikeSlabStatistics(
             float(weights.sum()), weights @ codes.probability, weighted.sum(axis=0), xx, xy, yy, *empty
         )

@@ -15,6 +15,21 @@ def _sum_of_channels(function, lower, fraction):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def scan(functions, lower, fraction, starts, offsets):
+    """The score of each component at each placement, (n, H, P), place by place."""
+    table = np.empty((len(lower), len(functions), starts.size))
+    for n in range(len(lower)):
+        for h in range(len(functions)):
+            for x in range(starts.size):
+                score = 0.0
+                for a in range(offsets.size):
+                    d = starts[x] + offsets[a]
+                    score += _sum_of_channels(functions[h, a], lower[n, d], fraction[n, d])
+                table[n, h, x] = score
+    return table
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def rank_objects(functions, lower, fraction, images, placements, scene, n_ranked, n_kept):
     """Which components explain each image, and where.
 

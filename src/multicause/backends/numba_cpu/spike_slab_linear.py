@@ -50,6 +50,7 @@ class Moments(NamedTuple):
     xx: np.ndarray  # (H, H) upper triangle of sum_n w_n <(s*z)(s*z)^T>
     t: np.ndarray  # (H,) sum_n w_n <t>, of correlated coefficients
     tt: np.ndarray  # (H, H) upper triangle of the second moments of t
+    ss: np.ndarray  # (H, H) upper triangle of sum_n w_n <s s^T>, of correlated coefficients
     xy: np.ndarray  # (H, D) sum_n w_n <(s*z) y^T> of the missing entries, whitened
     yy: np.ndarray  # (D,) sum_n w_n <y^2> of the missing entries, whitened
 
@@ -270,10 +271,14 @@ def _restore(path, first, second, depth, v, last, at, state):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _collect(tree, path, first, second, active):
-    """Backwards over all states: a state's moments are its subtree's, which its parent gains."""
+    """Backwards over all states: a state's moments are its subtree's, which its parent gains.
+
+    active[i, j] counts the states with both, i <= j; those with i alone are all that is counted where it has one row.
+    """
     first[0] = 0.0  # deeper levels are left empty after they are read
     second[0] = 0.0
     active[:] = 0.0
+    in_pairs = len(active) > 1
     n_variables = path.matrix.shape[1]
     per_latent = path.inverse.shape[1]
     max_active = tree.members.shape[1]
@@ -290,7 +295,12 @@ def _collect(tree, path, first, second, active):
             _restore(path, first, second, depth, v, last, max(at, 0), (row, e))
         weight = load(path.weights, row)
         store(path.weights, parent, load(path.weights, parent) + weight)
-        store(active, j, load(active, j) + weight)
+        if in_pairs:
+            for d in range(depth):
+                pair = tree.members[row, d] * active.shape[1] + j
+                store(active, pair, load(active, pair) + weight)
+        else:
+            store(active, j, load(active, j) + weight)
         here, above = depth * n_variables, (depth - 1) * n_variables
         for i in range(per_latent * j, last):
             store(first, above + i, load(first, above + i) + load(first, here + i))
@@ -316,6 +326,7 @@ def _add_singletons(problem, n, lane, path, factor, moments):
             t = z - problem.slab_mean[h]
             moments.t[h] += factor * path.row_weights[lane, h] * t
             moments.tt[h, h] += factor * path.row_weights[lane, h] * (inverse[h] - 1.0 + t * t)
+            moments.ss[h, h] += factor * path.row_weights[lane, h]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -327,7 +338,7 @@ def _add_candidates(chosen, n, lane, work, scale, factor, moments):
     z = per_latent - 1
     for i in range(n_candidates):
         h = chosen[i]
-        moments.s[n, h] = active[i, lane] * scale
+        moments.s[n, h] = active[i if per_latent == 2 else 0, i, lane] * scale
         moments.x[n, h] = first[0, per_latent * i + z, lane] * scale
         for j in range(i, n_candidates):
             moments.xx[h, chosen[j]] += factor * second[0, per_latent * i + z, per_latent * j + z, lane]
@@ -335,6 +346,7 @@ def _add_candidates(chosen, n, lane, work, scale, factor, moments):
             moments.t[h] += factor * first[0, 2 * i, lane]
             for j in range(i, n_candidates):
                 moments.tt[h, chosen[j]] += factor * second[0, 2 * i, 2 * j, lane]
+                moments.ss[h, chosen[j]] += factor * active[i, j, lane]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -373,7 +385,8 @@ def expectations(problem, candidates, tree, singletons, weights, moments):
     n_variables = path.matrix.shape[1]
     first_moments = np.zeros((tree.members.shape[1] + 1, n_variables, LANES))
     second_moments = np.zeros((tree.members.shape[1] + 1, n_variables, n_variables, LANES))
-    active = np.empty((candidates.shape[1], LANES))
+    n_rows_of_pairs = candidates.shape[1] if per_latent == 2 else 1
+    active = np.empty((n_rows_of_pairs, candidates.shape[1], LANES))
     log_normaliser, mean_energy = np.empty(n_rows), np.empty(n_rows)
     for first in range(0, n_rows, LANES):
         _weigh(problem, candidates, first, tree, singletons, path)

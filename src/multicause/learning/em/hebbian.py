@@ -1,7 +1,7 @@
 """Learning from one pattern after the other, in blocks that leave the same records as EM does."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +17,7 @@ from multicause.models.few_maximal_causes import RestrictedCauses, RestrictedPar
 from multicause.posteriors.base import Posterior
 
 N_BLOCKS = 20  # records of a fit: the free energy of all data is measured so often
+PARTS = 5  # of a block, each at a temperature of its own where it falls
 _NOISE_BYTES = 16 * 2**20  # of the noise drawn at once
 
 
@@ -32,16 +33,25 @@ class HebbianRule:
     Parameters
     ----------
     temperature : float
-        T of the competition between latents; it does not fall.
+        T of the competition between latents.
     learning_rate : float
         epsilon.
     weight_noise : float
         Standard deviation of the noise on the components at each pattern, in the units of the data.
+    final_temperature : float or None
+        To which T falls in equal steps while the patterns are presented; None: it does not.
     """
 
     temperature: float = 16.0
     learning_rate: float = 1.0
     weight_noise: float = 0.02
+    final_temperature: float | None = None
+
+    def at(self, share: float) -> "HebbianRule":
+        """The rule once this share of the patterns, from 0 to 1, has been presented."""
+        if self.final_temperature is None:
+            return self
+        return replace(self, temperature=self.temperature + share * (self.final_temperature - self.temperature))
 
     def present(
         self, model: RestrictedCauses, params: RestrictedParams, Y: np.ndarray, rng: np.random.Generator
@@ -124,12 +134,21 @@ class HebbianLearning:
         ends = np.linspace(0, self.n_presentations, self.n_steps + 1).astype(int)
         for n_patterns in np.diff(ends)[state.number :]:
             number, params, value = state.number, state.params, self._free_energy(state.params)
-            moved = self.rule.present(self.model, params, sampler.draw(int(n_patterns), rng), rng)
-            state = state._replace(number=number + 1, params=moved)
-            temperature = self.rule.temperature
+            rules = self._rules(number)
+            for rule, patterns in zip(rules, np.array_split(sampler.draw(int(n_patterns), rng), len(rules)), strict=True):
+                state = state._replace(params=rule.present(self.model, state.params, patterns, rng))
+            state = state._replace(number=number + 1)
+            temperature = rules[0].temperature
             yield Record(number, params, value, float(n_patterns), clock(), restart, temperature, state=state)
         value, weight = self._free_energy(state.params), self.moments.weight
         yield Record(self.n_steps, state.params, value, weight, clock(), restart, final=True)
+
+    def _rules(self, number: int) -> list[HebbianRule]:
+        """Of the parts of a block; the first begins at the initial temperature, the last ends at the final one."""
+        if self.rule.final_temperature is None:
+            return [self.rule]
+        last = max(PARTS * self.n_steps - 1, 1)
+        return [self.rule.at((PARTS * number + part) / last) for part in range(PARTS)]
 
     def _free_energy(self, params: RestrictedParams) -> float:
         prepared = self.posterior.prepare(self.model, params)

@@ -1,6 +1,6 @@
 """Experts without regard to orthogonality: all at once, or one after the other."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -34,6 +34,36 @@ class OneByOne(Pursuit):
         params = params._replace(directions=np.vstack([params.directions, inside]), experts=latest.experts)
         gain = first - latest.point.value - found.q
         return Update(params, gain, found.n_iter + n_iter, found.converged and latest.converged)
+
+
+@dataclass(frozen=True)
+class Backfitted(Pursuit):
+    """Whenever an expert is found by pursuit, all of them move on from where they were                  [PAR, §5.1]"""
+
+    def _place(self, params: ProductParams, found: LocalOptimum) -> Update:
+        data, j = self.data, len(params.experts)
+        if data.is_simplex():
+            return super()._place(params, found)
+        w = np.zeros(data.n_dimensions)
+        w[data.n_found :] = found.direction
+        W, experts = np.vstack([params.directions @ data.rotation.T, w]), (*params.experts, found.expert)
+        loss, everything = Loss(data, self.white), slice(0, j + 1)
+        for number, progress in enumerate(descend(loss, W, experts, everything, self.max_iter, self.tol), start=1):
+            latest, n_iter = progress, number
+        params = params._replace(directions=latest.point.W @ data.rotation, experts=latest.experts)
+        self.rotate([params.directions])
+        gain = latest.gained - found.q
+        return Update(params, gain, found.n_iter + n_iter, found.converged and latest.converged)
+
+    def rotate(self, accepted: Iterable[np.ndarray]) -> None:
+        """Turn the data as back-fitting did: towards all directions, again and again."""
+        for directions in accepted:
+            if directions.ndim == 1:  # of a simplex
+                self._accept(directions)
+                continue
+            for data in (self.data, self.subsample):
+                if data is not None:
+                    data.turn_towards(directions)
 
 
 class TogetherState(NamedTuple):

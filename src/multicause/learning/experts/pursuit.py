@@ -148,7 +148,8 @@ def _refit(here: _Point, data: WhiteData, n_steps: int) -> _Point:
 class Pursuit:
     """Experts one after the other, in orthogonal directions, until there are enough or none helps any more.
 
-    With `held_out` data the index must be negative there, too, by 1.5 standard errors.
+    None helps where all directions that were found have an index of 0 or more (§3.3). With `held_out` data, and without
+    a number of experts, the index must be negative there, too, by 1.5 standard errors.
     """
 
     data: WhiteData
@@ -230,8 +231,6 @@ class Pursuit:
         One search may end in a poor minimum of the index: only after some of them none is taken to help any more.
         """
         found, spent = self._best_of_starts(rng), 0
-        if self.n_components is not None:
-            return found, True, spent
         for _ in range(PATIENCE):
             if self._is_worth_it(found):
                 return found, True, spent
@@ -263,7 +262,7 @@ class Pursuit:
         return found._replace(n_iter=found.n_iter + rough.n_iter)
 
     def _is_worth_it(self, found: LocalOptimum) -> bool:
-        if not found.q < 0.0 or self.held_out is None:
+        if not found.q < 0.0 or self.held_out is None or self.n_components is not None:
             return found.q < 0.0
         direction = found.direction @ self.data.rotation[self.data.n_found :]
         z, weights = self.held_out.project(direction), self.held_out.weights

@@ -117,7 +117,7 @@ class WhiteData:
     rotation: np.ndarray  # (K, K) orthogonal
     total: float  # weight, before it was made one
     n_found: int = 0
-    accepted: tuple[np.ndarray, ...] = ()  # unit vectors that led to these coordinates
+    accepted: tuple[np.ndarray, ...] = ()  # unit vectors, or directions (J, K), that led to these coordinates
 
     @classmethod
     def of(cls, executor: InProcess, chunks: Sequence[Chunk], whitening: Whitening) -> "WhiteData":
@@ -207,6 +207,14 @@ class WhiteData:
         self.n_found += 1
         self.accepted = (*self.accepted, w)
         return self.rotation[self.n_found - 1].copy()
+
+    def turn_towards(self, directions: np.ndarray) -> None:
+        """Turn the coordinates so that the first rows span these directions of the white space, (J, K), all found."""
+        basis = np.linalg.qr(directions.T, mode="complete")[0].T
+        self.transform(basis @ self.rotation.T)
+        self.rotation[:] = basis
+        self.n_found = len(directions)
+        self.accepted = (*self.accepted, directions)
 
 
 def make_white(

@@ -170,13 +170,14 @@ class SpikeSlabEStep(TruncatedEStep):
             yy = self._squares(part.Y, weights, moments)
         else:
             xy, yy = self.model.complete(self.params, part.gappy, weight, x, xx)
-        z, zz = np.zeros(0), _NOTHING
+        z, zz, ss = np.zeros(0), _NOTHING, _NOTHING
         if self.correlated:
+            ss = self.kernel.symmetric(moments.ss, np.ones_like(self.unit))
             z = self.unit * (self.correlation @ moments.t)
             tt = self.kernel.symmetric(moments.tt, np.ones_like(self.unit))
             spread = weight * self.correlation + self.correlation @ tt @ self.correlation
             zz = np.outer(self.unit, self.unit) * spread
-        statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz)
+        statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz, ss)
         return Accumulated(free_energies, statistics, moments.s)
 
     def _squares(self, Y: np.ndarray, weights: np.ndarray, moments: Any) -> np.ndarray:
@@ -196,7 +197,8 @@ class SpikeSlabEStep(TruncatedEStep):
         n_correlated = H if self.correlated else 0
         moments = self.kernel.Moments(
             np.empty((n_rows, H)), np.empty((n_rows, H)), np.zeros((H, H)), np.zeros(n_correlated),
-            np.zeros((n_correlated, n_correlated)), np.zeros((H, D)), np.zeros(D),
+            np.zeros((n_correlated, n_correlated)), np.zeros((n_correlated, n_correlated)), np.zeros((H, D)),
+            np.zeros(D),
         )  # fmt: skip
         tree = subset_tree(chosen.shape[1], self.max_active)
         weights = np.zeros(n_rows) if weights is None else weights
