@@ -115,14 +115,17 @@ class GaussianMixture:
         if statistics.weight <= 0.0:
             return params
         weight, r, rd, rdd = statistics
-        least = _ALMOST_NOTHING * weight / self.n_components
-        size = np.maximum(r, least)
+        size = np.maximum(r, _ALMOST_NOTHING * weight / self.n_components)
         moved = rd / size[:, None]  # mu - mu_old
         covariances = self._regularised(rdd / _along(rdd, size) - self._outer(moved))
-        used = r > least
+        used = self._used(statistics)
         means = np.where(used[:, None], params.means + moved, params.means)
         covariances = np.where(_along(rdd, used), covariances, params.covariances)
         return GaussianMixtureParams(size / size.sum(), means, covariances)
+
+    def _used(self, statistics: GaussianMixtureStatistics) -> np.ndarray:
+        """Which clusters more than next to nothing belongs to, (C,)."""
+        return statistics.r > _ALMOST_NOTHING * statistics.weight / self.n_components
 
     def recentre(
         self, statistics: GaussianMixtureStatistics, before: GaussianMixtureParams, after: GaussianMixtureParams
