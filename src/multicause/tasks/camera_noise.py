@@ -52,7 +52,7 @@ def denoise_counts(
     image: ArrayLike,
     denoise: Callable[[np.ndarray, float | None], Any],
     *,
-    noise: str,
+    noise: Literal["poisson", "poisson-gaussian"],
     gain: float | None = None,
     offset: float | None = None,
     read_noise: float | None = None,

@@ -98,7 +98,7 @@ def denoise_image(
     check_camera(noise, gain, offset, None)
     if noise != "gaussian":
 
-        def gaussian(stabilised: np.ndarray, _: float | None) -> DenoisedImage:
+        def gaussian(stabilised: np.ndarray, _: float | None) -> Any:
             return denoise_image(
                 stabilised, patch_size=patch_size, n_components=n_components, subtract_mean=subtract_mean,
                 weights=weights, n_passes=n_passes, max_patches=max_patches, random_state=random_state,
