@@ -7,7 +7,7 @@ from scipy.stats import norm, poisson
 from sklearn.datasets import load_sample_image
 
 from multicause.metrics import psnr
-from multicause.tasks import CameraNoise, denoise_image, estimate_camera_noise
+from multicause.tasks import CameraNoise, denoise_image, denoise_stack, estimate_camera_noise
 from multicause.tasks.camera_noise import denoise_counts
 from multicause.tasks.denoising import DenoisedImage
 from multicause.tasks.variance_stabilisation import (
@@ -190,6 +190,31 @@ def test_a_denoiser_without_uncertainty_leaves_it_open(clean):
     assert denoise_counts(clean, denoise, noise="poisson", gain=1.0, offset=0.0).uncertainty is None
 
 
+# ---- stacks ----
+
+
+@pytest.mark.parametrize("colours", [(), (3,)])
+def test_a_stack_learns_from_all_its_frames(clean, colours):
+    scene = np.broadcast_to(clean.reshape(*clean.shape, *(1 for _ in colours)), (*clean.shape, *colours))
+    truth = np.stack([scene[k : k + 20, k : k + 24] for k in (0, 4, 8, 12)])
+    noisy = truth + 3.0 * np.random.default_rng(1000).normal(size=truth.shape)
+    together = denoise_stack(noisy, **QUICK)
+    assert together.image.shape == truth.shape
+    assert together.noise_level == pytest.approx(3.0, rel=0.15)
+    assert together.estimator.n_features_in_ == 16 * max(1, *colours, 1)
+    alone = np.stack([denoise_image(frame, **QUICK).image for frame in noisy])
+    errors = [np.mean((images - truth) ** 2) for images in (together.image, alone, noisy)]
+    assert errors[0] < errors[1] < 0.6 * errors[2]
+
+
+def test_a_stack_of_counts_keeps_its_kind(clean):
+    counts = np.random.default_rng(1000).poisson(clean, size=(2, *clean.shape)).astype(np.uint16)
+    result = denoise_stack(counts, noise="poisson", gain=1.0, offset=0.0, **{**QUICK, "max_iter": 3})
+    assert result.image.dtype == np.uint16
+    assert result.image.shape == counts.shape
+    assert result.camera == CameraNoise(1.0)
+
+
 # ---- mistakes ----
 
 
@@ -202,6 +227,7 @@ def test_a_denoiser_without_uncertainty_leaves_it_open(clean):
         (lambda: denoise_image(ramp(), noise="poisson", offset=np.nan), "offset must be finite, got nan"),
         (lambda: estimate_camera_noise(ramp(), read_noise=-1.0), "read_noise must be at least 0, got -1.0"),
         (lambda: denoise_image(ramp()[:10], noise="poisson"), "cannot be estimated from an image of 10 × 200 pixels"),
+        (lambda: denoise_stack(ramp()), r"frames must have shape .* got \(160, 200\). Give a single image to"),
         (lambda: estimate_camera_noise(np.full((30, 30), 7.0)), "Every pixel of image is 7"),
         (lambda: estimate_camera_noise(np.add.outer(np.arange(40), np.arange(40))), "holds no noise that gain"),
     ],

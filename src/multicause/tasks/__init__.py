@@ -4,6 +4,7 @@ from multicause.tasks.camera_noise import CameraNoise, DenoisedCounts, estimate_
 from multicause.tasks.denoising import DenoisedImage, denoise_image
 from multicause.tasks.inpainting import InpaintedImage, inpaint_image
 from multicause.tasks.separation import SeparatedSources, separate_sources
+from multicause.tasks.stacks import denoise_stack
 
 __all__ = [
     "CameraNoise",
@@ -12,6 +13,7 @@ __all__ = [
     "InpaintedImage",
     "SeparatedSources",
     "denoise_image",
+    "denoise_stack",
     "estimate_camera_noise",
     "inpaint_image",
     "separate_sources",
