@@ -293,7 +293,7 @@ def test_a_missing_and_an_empty_file_are_named(tmp_path, read, name):
         (read_table, "a", r"extension '', wanted one of .npy"),
         (read_table, "a.png", r"wanted one of .npy, .npz, .csv, .parquet\. Read it with read_image\."),
         (read_table, "a.wav", r"Read it with read_audio\."),
-        (read_image, "a.csv", r"wanted one of .png, .jpg, .jpeg\. Read it with read_table\."),
+        (read_image, "a.csv", r"wanted one of .png, .jpg, .jpeg, .tif, .tiff\. Read it with read_table\."),
         (read_audio, "a.mp3", r"wanted one of .wav, .flac\.$"),
     ],
 )

@@ -4,26 +4,16 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from multicause.files import atomic_write
-from multicause.tables import (
-    AUDIO,
-    IMAGES,
-    PathLike,
-    TableError,
-    check_extension,
-    check_file,
-    need,
-    reading,
-    refuse_bomb,
-)
+from multicause.picture_files import Picture, read_picture, write_picture
+from multicause.tables import AUDIO, PathLike, TableError, check_extension, check_file, need, reading, refuse_bomb
 
-__all__ = ["read_audio", "read_image", "write_audio", "write_image"]
+__all__ = ["Picture", "read_audio", "read_image", "read_picture", "write_audio", "write_image", "write_picture"]
 
-JPEG_QUALITY = 95
+PILLOW_LUMA = np.array([19595, 38470, 7471], dtype=np.uint32)
 
 
 def read_image(path: PathLike, *, as_stored: bool = False) -> np.ndarray:
@@ -32,31 +22,34 @@ def read_image(path: PathLike, *, as_stored: bool = False) -> np.ndarray:
     Parameters
     ----------
     path : str or path-like
-        A .png or .jpg file. Transparency is dropped.
+        A .png, .jpg or .tif file of one picture. Transparency is dropped; `read_picture` keeps it, and reads stacks.
     as_stored : bool, default=False
-        Keep colours and integers. Otherwise colours are turned to luminance.
+        Keep colours and the type of numbers. Otherwise colours are turned to luminance.
 
     Returns
     -------
     image : ndarray of shape (height, width) or (height, width, 3)
-        float64, from 0 to 255, or to 65535 for a 16-bit picture; as it is stored, uint8 or uint16 of the same range.
+        float64, from 0 to 255, or to 65535 for a 16-bit picture; as it is stored, uint8, uint16 or what a .tif file
+        holds, in the same range.
 
     Raises
     ------
     TableError
         When the file is missing, empty or not a picture.
     """
-    from PIL import Image, ImageOps
+    picture = read_picture(path)
+    if picture.is_stack:
+        raise TableError(f"'{path}' holds {len(picture.pixels)} pages, wanted one picture. Read it with read_picture.")
+    if as_stored:
+        return picture.pixels
+    return _luminance(picture.pixels) if picture.pixels.ndim == 3 else picture.pixels.astype(np.float64)
 
-    path = Path(path)
-    check_file(path, IMAGES)
-    with reading(path, " as a picture"), Image.open(path) as image:
-        refuse_bomb(path, 8 * image.width * image.height)
-        upright = ImageOps.exif_transpose(image)
-        if upright.mode.startswith(("I", "F")):
-            return np.asarray(upright, dtype=np.uint16 if as_stored else np.float64)
-        grey = not as_stored or upright.mode in ("1", "L", "LA", "La")
-        return np.asarray(upright.convert("L" if grey else "RGB"), dtype=None if as_stored else np.float64)
+
+def _luminance(colours: np.ndarray) -> np.ndarray:
+    """Shades of grey by the weights of ITU-R 601; of 8 bits, rounded as Pillow does."""
+    if colours.dtype == np.uint8:
+        return ((colours.astype(np.uint32) @ PILLOW_LUMA + 2**15) >> 16).astype(np.float64)
+    return colours.astype(np.float64) @ (PILLOW_LUMA / 2.0**16)
 
 
 def write_image(path: PathLike, image: np.ndarray) -> None:
@@ -65,33 +58,17 @@ def write_image(path: PathLike, image: np.ndarray) -> None:
     Parameters
     ----------
     path : str or path-like
-        A .png or .jpg file.
+        A .png, .jpg or .tif file.
     image : ndarray of shape (height, width) or (height, width, 3)
-        uint8, or uint16 for a grey picture; a .jpg file keeps only the upper eight bits of the latter.
+        uint8 or uint16, of which a .jpg file keeps only the upper eight bits; any integers and floating-point numbers
+        for a .tif file.
 
     Raises
     ------
     TableError
         When the extension is not known, or the file cannot hold `image`.
     """
-    from PIL import Image
-
-    path = Path(path)
-    check_extension(path, IMAGES)
-    kind = "PNG" if path.suffix.lower() == ".png" else "JPEG"
-    grey = image.ndim == 2
-    if not (grey or (image.ndim == 3 and image.shape[2] == 3)) or image.size == 0:
-        raise TableError(f"image must have shape (height, width) or (height, width, 3), got {image.shape}. Reshape it.")
-    if image.dtype != np.uint8 and not (image.dtype == np.uint16 and grey):
-        raise TableError(
-            f"image must be uint8, or uint16 in shades of grey, got {image.dtype} of shape {image.shape} for '{path}'. "
-            "Scale it to 0…255 and convert it with image.astype(np.uint8)."
-        )
-    if kind == "JPEG" and image.dtype == np.uint16:
-        image = (image >> 8).astype(np.uint8)
-    settings: dict[str, Any] = {} if kind == "PNG" else {"quality": JPEG_QUALITY}
-    picture = Image.fromarray(np.ascontiguousarray(image))
-    atomic_write(path, lambda handle: picture.save(handle, format=kind, **settings))
+    write_picture(path, Picture(np.asarray(image)))
 
 
 def read_audio(path: PathLike) -> tuple[np.ndarray, int]:

@@ -20,7 +20,7 @@ from multicause.files import atomic_write
 __all__ = ["AUDIO", "IMAGES", "TABLES", "TableError", "read_table", "write_table"]
 
 TABLES = (".npy", ".npz", ".csv", ".parquet")
-IMAGES = (".png", ".jpg", ".jpeg")
+IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
 AUDIO = (".wav", ".flac")
 
 LARGEST_UNPACKED, LARGEST_RATIO = 2**28, 100  # bytes that any file may unpack to; larger files: times their size

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multicause.tasks.camera_noise import DenoisedCounts, check_camera, denoise_counts
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
 from multicause.tasks.patches import Merge, Patches, with_progress
 
@@ -33,6 +34,9 @@ class DenoisedImage(NamedTuple):
 def denoise_image(
     image: ArrayLike,
     *,
+    noise: Literal["gaussian", "poisson", "poisson-gaussian"] = "gaussian",
+    gain: float | None = None,
+    offset: float | None = None,
     patch_size: int = 8,
     n_components: int | None = None,
     subtract_mean: bool = True,
@@ -43,8 +47,8 @@ def denoise_image(
     random_state=None,
     verbose: int = 0,
     **settings: Any,
-) -> DenoisedImage:
-    """Take Gaussian noise of unknown level out of an image (GSC, Section 5.5).
+) -> DenoisedImage | DenoisedCounts:
+    """Take noise of unknown level out of an image (GSC, Section 5.5).
 
     Spike-and-slab sparse coding learns from the noisy image itself what its patches are made of, and how strong the
     noise is. Each pixel of the result is the mean, over all overlapping patches that cover it, of the posterior mean:
@@ -55,6 +59,13 @@ def denoise_image(
     ----------
     image : array-like of shape (height, width) or (height, width, 3)
         Shades of grey or colours, integers or floating-point numbers of any range.
+    noise : {"gaussian", "poisson", "poisson-gaussian"}, default="gaussian"
+        Kind of noise: equally strong everywhere, or of photons that were counted, or both, as cameras have it. Counts
+        are stabilised by the generalised Anscombe transform, denoised, and led back by its exact unbiased inverse.
+    gain : float or None, default=None
+        Grey values per photon, for noise of photons. None estimates it from the image.
+    offset : float or None, default=None
+        Grey value where there is no light, for noise of photons. None estimates it from the image.
     patch_size : int, default=8
         Side length of a patch.
     n_components : int or None, default=None
@@ -81,9 +92,20 @@ def denoise_image(
 
     Returns
     -------
-    DenoisedImage
-        The image, the learned noise level, and the fitted model.
+    DenoisedImage or DenoisedCounts
+        The image, the learned noise level, and the fitted model; for noise of photons, also the `camera`.
     """
+    check_camera(noise, gain, offset, None)
+    if noise != "gaussian":
+
+        def gaussian(stabilised: np.ndarray, _: float | None) -> Any:
+            return denoise_image(
+                stabilised, patch_size=patch_size, n_components=n_components, subtract_mean=subtract_mean,
+                weights=weights, n_passes=n_passes, max_patches=max_patches, random_state=random_state,
+                verbose=verbose, **settings,
+            )  # fmt: skip
+
+        return denoise_counts(image, gaussian, noise=noise, gain=gain, offset=offset, value_range=value_range)
     if weights not in ("uniform", "sparsity"):
         raise ValueError(f"weights must be 'uniform' or 'sparsity', got {weights!r}. Start with 'uniform'.")
     if n_passes < 1:
