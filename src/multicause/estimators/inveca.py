@@ -257,8 +257,11 @@ class InvECA(SelectingEstimator):
                 "InvECA takes an Annealing without parameter_noise and classification: objects at places have neither. "
                 f"Got {self.annealing}."
             )
-        floor = max(_RELATIVE_NOISE_FLOOR * float(moments.variance.mean()), 1e-12)
-        model, schedule = self._build(n_components, floor), Plan(self.max_iter, self.annealing)
+        floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean())
+        model, schedule = (
+            self._build(n_components, floor if floor > 0.0 else 1e-12),
+            Plan(self.max_iter, self.annealing),
+        )
         return Fit(model, self._posterior(n_components), schedule, start_objects, self.tol)
 
     def _build(self, n_components: int, noise_floor: float = 1e-12) -> TranslatedOcclusion:

@@ -17,6 +17,8 @@ from multicause.learning.initialisation.clusters import start_clusters
 from multicause.models import DataMoments, GaussianMixture, GaussianMixtureParams
 from multicause.posteriors import TruncatedPosterior
 
+_RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
+
 
 @documented
 @dataclass(eq=False, repr=False)
@@ -39,8 +41,9 @@ class TruncatedGaussianMixture(StreamingEstimator):
         Candidates C' kept per data point; None keeps all clusters.
     selection : {"model-based"} or GPSelect, default="model-based"
         What chooses the candidates: the densities of the clusters' diagonals, or a function that is learned jointly.
-    reg_covar : float, default=1e-6
-        Added to all variances.
+    reg_covar : float or "auto", default="auto"
+        Added to all variances. "auto" is a millionth of the data's mean variance, so that the unit of the data does not
+        matter.
     weights_init : array-like of shape (n_components,) or None, default=None
         Initial weights of the clusters. What is not given comes from k-means.
     means_init : array-like of shape (n_components, n_features) or None, default=None
@@ -79,7 +82,7 @@ class TruncatedGaussianMixture(StreamingEstimator):
     covariance_type: Any = "full"
     n_candidates: Any = None
     monotone: Any = False
-    reg_covar: Any = 1e-6
+    reg_covar: Any = "auto"
     max_iter: Any = 100
     weights_init: Any = None
     means_init: Any = None
@@ -91,7 +94,7 @@ class TruncatedGaussianMixture(StreamingEstimator):
         "covariance_type": [StrOptions({"full", "diag", "spherical"})],
         "n_candidates": [COUNT, None],
         "monotone": ["boolean"],
-        "reg_covar": [NOT_NEGATIVE],
+        "reg_covar": [NOT_NEGATIVE, StrOptions({"auto"})],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
@@ -191,7 +194,8 @@ class TruncatedGaussianMixture(StreamingEstimator):
         return int(self.n_components)
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
-        model = self._build(n_components, len(moments.mean))
+        automatic = _RELATIVE_REG_COVAR * float(moments.variance.mean())
+        model = self._build(n_components, len(moments.mean), automatic if automatic > 0.0 else _RELATIVE_REG_COVAR)
         posterior, monotone = self._posterior(n_components), bool(self.monotone)
         return Fit(model, posterior, Plan(self.max_iter), self._start, self.tol, monotone=monotone)
 
@@ -207,8 +211,9 @@ class TruncatedGaussianMixture(StreamingEstimator):
                 return check_means(value, shape, label)
         return check_covariances(value, shape, self.covariance_type, label)
 
-    def _build(self, n_components: int, n_features: int) -> GaussianMixture:
-        return GaussianMixture(n_components, n_features, self.covariance_type, float(self.reg_covar))
+    def _build(self, n_components: int, n_features: int, automatic: float = 0.0) -> GaussianMixture:
+        reg_covar = automatic if self.reg_covar == "auto" else float(self.reg_covar)
+        return GaussianMixture(n_components, n_features, self.covariance_type, reg_covar)
 
     def _fitted_model(self) -> GaussianMixture:
         return self._build(*self.means_.shape)

@@ -47,10 +47,12 @@ def rebuild_digits(seed: int, max_iter: int = 120, **own: Any) -> Rebuilt:
 
 
 PAPERS: dict[str, Any] = {
-    "annealing": Annealing(13.0, parameter_noise=0.05, noise_share=1.0, classification=DataClassification()),
+    "annealing": Annealing(
+        13.0, parameter_noise=0.05, noise_share=1.0, noise_scale=1.0, classification=DataClassification()
+    ),
     "singletons": False,
 }
-OWN: dict[str, Any] = {"annealing": Annealing(13.0, parameter_noise=0.01), "singletons": True}
+OWN: dict[str, Any] = {"annealing": Annealing(13.0, parameter_noise=0.01, noise_scale=1.0), "singletons": True}
 
 
 def fit_digits(X: np.ndarray, seed: int, max_iter: int, **settings: Any) -> ETNMF:
@@ -117,7 +119,7 @@ def fit_speech(seed: int, X: np.ndarray, cooling: int, settling: int) -> LinCA:
         n_candidates=10,
         max_active=4,
         fixed=("activation", "noise_variance"),
-        annealing=Annealing(5.0, hold=0.1 * (1.0 - settle) / 0.9, settle=settle, parameter_noise=0.01),
+        annealing=Annealing(5.0, hold=0.1 * (1.0 - settle) / 0.9, settle=settle, parameter_noise=0.01, noise_scale=1.0),
         max_iter=max_iter,
         random_state=seed,
         verbose=1,

@@ -41,7 +41,7 @@ def fit_mixture(X: np.ndarray, seed: int, kernel: str, start: str, max_iter: int
         given = {"n_init": 1, "means_init": X[rng.choice(len(X), 3, replace=False)]}
         given |= {"precisions_init": precisions[:, None, None] * np.eye(2), "weights_init": np.full(3, 1.0 / 3.0)}
     given |= {"max_iter": max_iter, "tol": 0.0, "random_state": seed, "n_jobs": 1}
-    return TruncatedGaussianMixture(3, n_candidates=2, selection=GPSelect(kernel), **given).fit(X)
+    return TruncatedGaussianMixture(3, n_candidates=2, selection=GPSelect(kernel), reg_covar=1e-6, **given).fit(X)
 
 
 def share_right(seed: int, kernel: str, start: str) -> float:

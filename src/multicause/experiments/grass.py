@@ -56,7 +56,9 @@ def truncated(n_components: int, max_iter: int) -> MCA:
         n_candidates=5,
         max_active=3,
         fixed=("activation", "noise_variance"),
-        annealing=Annealing(4.0, 1.05, 0.05, 0.6, parameter_noise=0.01, classification=DataClassification()),
+        annealing=Annealing(
+            4.0, 1.05, 0.05, 0.6, parameter_noise=0.01, noise_scale=1.0, classification=DataClassification()
+        ),
         max_iter=max_iter,
         random_state=0,
         verbose=1,
