@@ -126,7 +126,7 @@ def test_classified_data_are_not_judged_by_the_free_energy_of_all():
 
 def test_components_that_no_data_point_uses_are_named():
     X = make_bars(60, 3, noise=0.1, random_state=1000).X
-    with pytest.warns(ConvergenceWarning, match="What may help: n_init=5"):
+    with pytest.warns(ConvergenceWarning, match="What may help: a larger n_init"):
         fit = ETNMF(30, random_state=0, tol=1e-2, max_iter=500).fit(np.maximum(X, 0.0))
     assert fit.stop_ is Stop.COMPONENTS_UNUSED
     assert_array_equal(fit.unused_components_, np.flatnonzero(fit.activation_ * 60 < 1.0))

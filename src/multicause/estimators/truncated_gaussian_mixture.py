@@ -9,6 +9,7 @@ from multicause._compat import StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit
+from multicause.estimators.information import InformationCriteria, count_symmetric
 from multicause.estimators.parameter_checks import check_covariances, check_means, check_weights, invert
 from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
@@ -22,7 +23,7 @@ _RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
 
 @documented
 @dataclass(eq=False, repr=False)
-class TruncatedGaussianMixture(StreamingEstimator):
+class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
     """Gaussian mixture in which each data point belongs to a few of the clusters only.
 
         p(y) = sum_c pi_c N(y; mu_c, Sigma_c)                                                    [GPS eq. 5.1]
@@ -192,6 +193,10 @@ class TruncatedGaussianMixture(StreamingEstimator):
 
     def _count_components(self, n_features: int) -> int:
         return int(self.n_components)
+
+    def _n_free_parameters(self) -> int:
+        """The weights sum to 1."""
+        return self.means_.size + sum(map(count_symmetric, self.covariances_)) + len(self.weights_) - 1
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
         automatic = _RELATIVE_REG_COVAR * float(moments.variance.mean())
