@@ -60,8 +60,8 @@ def choose_n_components(estimator, X, candidates=None, *, cv=5, n_init=RESTARTS)
     X : array-like of shape (n_samples, n_features)
         The data.
     candidates : sequence of int or None, default=None
-        The numbers to try. None doubles the number until the score falls, up to twice the number of features, and then
-        halves the gap between the last that is too small and the smallest that is good enough.
+        The numbers to try. None doubles the number until the score falls twice, up to twice the number of features,
+        and then halves the gap between the last that is too small and the smallest that is good enough.
     cv : int or cross-validation generator, default=5
         The folds; an int shuffles the rows.
     n_init : int, default=5
@@ -111,13 +111,13 @@ def standard_errors(scores: np.ndarray) -> np.ndarray:
 
 
 def _search(try_out: Any, scores: dict[int, np.ndarray], most: int) -> None:
-    """Double until the score falls; then halve the gap below the smallest size that is good enough."""
-    n = 1
-    while n <= most:
+    """Double until the score falls twice; then halve the gap below the smallest size that is good enough."""
+    n, n_falls, best = 1, 0, -np.inf
+    while n <= most and n_falls < 2:
         try_out(n)
-        if len(scores) > 1 and scores[n].mean() < max(value.mean() for value in scores.values()):
-            break
-        n *= 2
+        mean = float(scores[n].mean())
+        n_falls = 0 if mean > best else n_falls + 1
+        best, n = max(best, mean), 2 * n
     while True:
         sizes = np.array(sorted(scores))
         chosen = smallest_within_one_error(sizes, np.array([scores[h] for h in sizes]))
