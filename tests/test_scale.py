@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.preprocessing import RobustScaler
 
 from multicause import (
     ETNMF,
@@ -71,3 +72,20 @@ def test_parameter_noise_can_be_given_in_the_datas_unit():
 def test_a_noise_scale_is_positive(schedule):
     with pytest.raises(ValueError, match=f"'noise_scale' of {schedule.__name__} must be above 0, or None. Got 0"):
         schedule(5.0, noise_scale=0.0)
+
+
+@pytest.mark.parametrize("estimator", [LinCA(8, max_iter=2, tol=0.0), GSC(8, max_iter=2, tol=0.0)])
+def test_data_far_from_zero_are_warned_of(estimator, recwarn):
+    estimator.fit(SIGNED)
+    assert not [warning for warning in recwarn if "background" in str(warning.message)]
+    with pytest.warns(UserWarning, match="Subtract the background first, for instance with RobustScaler"):
+        estimator.fit(SIGNED + 40.0)
+
+
+def test_the_median_takes_an_offset_away():
+    """The likelihoods of raw data and of data without their background are of the same density."""
+    shifted = SIGNED + 20.0
+    centred = RobustScaler(with_scaling=False).fit_transform(shifted)
+    with pytest.warns(UserWarning, match="background"):
+        raw = LinCA(8, n_init=3, random_state=0).fit(shifted).score(shifted)
+    assert LinCA(8, n_init=3, random_state=0).fit(centred).score(centred) > raw + 1.0

@@ -70,9 +70,10 @@ class UPoE(MulticauseEstimator):
     n_components : int or None, default=None
         Number of experts, at most the rank of the data. None adds experts as long as each makes the data more likely
         than a Gaussian in its place (the projection index is negative).
-    algorithm : {"pursuit", "parallel", "sequential"}, default="pursuit"
+    algorithm : {"pursuit", "parallel", "sequential"}, default="parallel"
         One expert after the other in orthogonal directions; or all at once from there on, free of orthogonality; or
-        each freed of orthogonality while the earlier ones stay.
+        each freed of orthogonality while the earlier ones stay. "parallel" explains data best, given a few hundred
+        data points per dimension; with few, orthogonal directions guard against learning chance.
     expert : {"student-t", "student-t-mixture"} or Expert, default="student-t"
         What each projection is modelled by: heavy tails, or two modes. An Expert of `multicause.models`, or one
         of your own, is where the search starts: it says what to look for, and is then fitted to what was found.
@@ -136,7 +137,7 @@ class UPoE(MulticauseEstimator):
 
     n_components: Any = None
     _: KW_ONLY
-    algorithm: Any = "pursuit"
+    algorithm: Any = "parallel"
     expert: Any = "student-t"
     whiten: Any = True
     n_dimensions: Any = None
