@@ -36,7 +36,9 @@ class Herald:
             os.write(3, b"{BEGUN}")
 sys.meta_path.insert(0, Herald())
 """  # of the command line's processes: says when its own modules are imported
-SCRIPT = "import sys\nfrom multicause.__main__ import run\nif __name__ == '__main__':\n    sys.exit(run())\n"  # as pip's
+SCRIPT = (
+    "import sys\nfrom multicause.__main__ import run\nif __name__ == '__main__':\n    sys.exit(run())\n"  # as pip's
+)
 
 
 class Case(NamedTuple):
@@ -115,7 +117,14 @@ def started() -> bool:
 
 def command(case: Case, folder: Path, *more: str) -> list[str]:
     if case.way == "library":
-        return [sys.executable, os.path.abspath(__file__), "--child", case.model, f"../{case.rows}.npy", str(case.n_jobs)]
+        return [
+            sys.executable,
+            os.path.abspath(__file__),
+            "--child",
+            case.model,
+            f"../{case.rows}.npy",
+            str(case.n_jobs),
+        ]
     start = ["-m", "multicause"] if case.way == "-m multicause" else [str(folder / "multicause")]
     settings = ["-n", str(N_COMPONENTS), "--iterations", str(N_ITERATIONS), "--tol", "0", "--seed", "0"]
     data = [f"../{case.rows}.npy", "--model", case.model, "--threads", str(case.n_jobs), "-o", "model"]
@@ -232,7 +241,9 @@ def interrupt(folder: Path, n_trials: int, n_processes: int, seed: int) -> None:
             count["with an iteration recorded"] += bool(said.get("recorded"))
             count["ended before the signal"] += said.get("how") == "whole" or ended.code == 0 and "how" not in said
             if found:
-                print(f"{case}, at {moment:.2f} s: {', '.join(found)} ({ended.code})\n{ended.stderr[-4000:]}", flush=True)
+                print(
+                    f"{case}, at {moment:.2f} s: {', '.join(found)} ({ended.code})\n{ended.stderr[-4000:]}", flush=True
+                )
             if number % 50 == 0 or number == n_trials:
                 summary = ", ".join(f"{name} {count[name]}" for name in sorted(count))
                 print(f"{number} moments: {summary}", flush=True)

@@ -151,7 +151,7 @@ def test_with_all_clusters_as_candidates_a_fit_is_that_of_scikit_learn(covarianc
     X, _ = clusters(6, distance=2.5)
     given = start(X, 5, covariance_type)
     wanted = ReferenceMixture(5, max_iter=n_iter, tol=0.0, **given).fit(X)
-    found = TruncatedGaussianMixture(5, n_candidates=5, max_iter=n_iter, tol=0.0, **given).fit(X)
+    found = TruncatedGaussianMixture(5, n_candidates=5, max_iter=n_iter, tol=0.0, reg_covar=1e-6, **given).fit(X)
     assert_fits_close(found, wanted, 1e-8)
     assert_allclose(found.free_energy_[:-1], wanted.lower_bounds_, rtol=1e-10)
     assert_allclose(found.free_energy_[-1], wanted.score(X), rtol=1e-10)

@@ -230,7 +230,7 @@ def test_annealing_finds_bars_that_a_plain_fit_misses():
     bars = make_bars(500, 5, signed=True, random_state=1003)
     common = {"n_components": 10, "n_candidates": 5, "max_active": 3, "random_state": 3}
     plain = LinCA(**common).fit(bars.X)
-    annealed = LinCA(annealing=Annealing(13.0, parameter_noise=0.5), max_iter=100, **common).fit(bars.X)
+    annealed = LinCA(annealing=Annealing(13.0, parameter_noise=0.08), max_iter=100, **common).fit(bars.X)
     assert annealed.score(bars.X) > plain.score(bars.X) + 0.5
     assert annealed.stop_ is Stop.SCHEDULE_ENDED
 

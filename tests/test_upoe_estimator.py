@@ -40,7 +40,7 @@ def test_the_likelihood_rises_with_every_expert_by_the_index_and_is_the_score(al
 
 def test_pursuits_directions_are_orthonormal_and_the_others_have_length_one():
     X, _ = sources()
-    pursuit = UPoE(3, random_state=0).fit(X)
+    pursuit = UPoE(3, algorithm="pursuit", random_state=0).fit(X)
     assert_allclose(pursuit.directions_ @ pursuit.directions_.T, np.eye(3), atol=1e-12)
     parallel = UPoE(3, algorithm="parallel", random_state=0).fit(X)
     assert_allclose(np.linalg.norm(parallel.directions_, axis=1), 1.0, rtol=1e-12)
@@ -71,7 +71,7 @@ def test_experts_are_added_until_none_helps_on_held_out_data_either(n_gaussian):
     rng = np.random.default_rng(1000)
     S = np.hstack([rng.laplace(size=(8000, 3)), rng.normal(size=(8000, n_gaussian))])
     X = S @ rng.normal(size=(3 + n_gaussian, 3 + n_gaussian))
-    fit = UPoE(validation_fraction=0.3, random_state=0).fit(X)
+    fit = UPoE(algorithm="pursuit", validation_fraction=0.3, random_state=0).fit(X)
     assert len(fit.components_) == 3
     assert fit.stop_ is (Stop.NO_MORE_EXPERTS if n_gaussian else Stop.EXPERTS_FOUND)
     assert (fit.projection_index_ < -0.01).all()
@@ -319,7 +319,7 @@ def test_a_callback_can_stop_the_fit_between_experts():
 
 def test_a_trace_has_a_line_per_expert(tmp_path):
     X, _ = sources()
-    fit = UPoE(3, random_state=0).fit(X, trace=tmp_path / "trace.jsonl")
+    fit = UPoE(3, algorithm="pursuit", random_state=0).fit(X, trace=tmp_path / "trace.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "trace.jsonl").read_text().splitlines()]
     assert [line["iteration"] for line in lines] == [0, 1, 2, 3]
     assert_allclose([line["free_energy"] for line in lines], fit.free_energy_)

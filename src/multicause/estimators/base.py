@@ -45,14 +45,14 @@ Path = str | os.PathLike[str] | None
 COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
-FALLING = {"n_candidates": "a larger n_candidates", "monotone": "monotone=True", "n_init": "n_init=5"}
+FALLING = {"n_candidates": "a larger n_candidates", "monotone": "monotone=True", "n_init": "a larger n_init"}
 WORTH_A_WARNING: dict[Stop, dict[str, str]] = {  # and the arguments that may help
     Stop.ITERATIONS_RAN_OUT: {},
     Stop.NOT_AT_REST: {},
     Stop.FELL: FALLING,
     Stop.OSCILLATES: FALLING,
     Stop.COMPONENTS_UNUSED: {
-        "n_init": "n_init=5", "annealing": "annealing=Annealing(3.0)", "n_components": "a smaller n_components",
+        "n_init": "a larger n_init", "annealing": "annealing=Annealing(3.0)", "n_components": "a smaller n_components",
     },
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_array
 from multicause._compat import StrOptions
 from multicause.estimators.base import COUNT
 from multicause.estimators.em_estimator import Fit, SelectingEstimator
+from multicause.estimators.information import InformationCriteria, count_symmetric
 from multicause.estimators.parameter_checks import (
     check_activation,
     check_background,
@@ -29,7 +30,7 @@ _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: a noiseless fit would ot
 
 
 @dataclass(eq=False, repr=False)
-class DictionaryEstimator(SelectingEstimator):
+class DictionaryEstimator(InformationCriteria, SelectingEstimator):
     """Base of the estimators with a dictionary, which differ in the model they build."""
 
     n_components: Any = None
@@ -100,6 +101,17 @@ class DictionaryEstimator(SelectingEstimator):
     @property
     def _given_start(self) -> str:
         return "init" if self.init else ""
+
+    def _n_free_parameters(self) -> int:
+        free = {name: value for name, value in self._params()._asdict().items() if name not in self.fixed}
+        count = {name: count_symmetric(value) for name, value in free.items()}
+        if "components" in free:
+            count["components"] = free["components"].size
+        if "activation" in free and self.activation_type == "shared":
+            count["activation"] = 1
+        if {"components", "slab_mean", "slab_covariance"} <= free.keys():
+            count["the scale of coefficients"] = -len(free["components"])
+        return sum(count.values())
 
     def _count_components(self, n_features: int) -> int:
         return n_features if self.n_components is None else int(self.n_components)

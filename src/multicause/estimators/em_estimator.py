@@ -26,6 +26,8 @@ from multicause.models.base import calling
 from multicause.posteriors.base import Posterior, PreparedPosterior
 from multicause.selection import GPSelect, SelectionFunction
 
+FAR_FROM_ZERO = 2.0  # standard deviations, of the mean of data with a background
+
 Start = Callable[[EM, np.random.Generator], Any]
 
 
@@ -54,6 +56,7 @@ class EMEstimator(MulticauseEstimator):
     warm_start: Any = False
 
     _selection_function_type: ClassVar[Any] = None
+    _is_about_zero: ClassVar[bool] = False  # data of which no latent is active are 0, give or take
 
     _parameter_constraints = {
         **MulticauseEstimator._parameter_constraints,
@@ -149,6 +152,8 @@ class EMEstimator(MulticauseEstimator):
         with self._executor(X) as executor:
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
+            if self._is_about_zero:
+                _warn_of_background(moments, type(self).__name__)
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
             outcome = self._best_of_restarts(em, fit, X, keeping)
@@ -311,5 +316,16 @@ def _warn_of_offset(moments: DataMoments) -> None:
         warnings.warn(
             f"The mean of X is {offset / spread:.1g} times its spread, so that rounding errors show in the posterior. "
             "Subtract the mean first, for instance with StandardScaler.",
+            stacklevel=CALLER + 2,
+        )
+
+
+def _warn_of_background(moments: DataMoments, name: str) -> None:
+    """Where no feature is ever near 0, latents are spent on what all data points share."""
+    spread = np.sqrt(moments.variance)
+    if (spread > 0.0).any() and (np.abs(moments.mean) > FAR_FROM_ZERO * spread).all():
+        warnings.warn(
+            f"All features of X lie far from 0, where {name} expects data points without active latents. Subtract the "
+            "background first, for instance with RobustScaler(with_scaling=False), which takes the median.",
             stacklevel=CALLER + 2,
         )

@@ -22,7 +22,8 @@ class GSC(TruncatedDictionaryEstimator):
         s_h ~ Bernoulli(pi_h),   z ~ N(mu, Psi),   y ~ N(sum_h s_h z_h W_h, Sigma)          [GSC eq. 1-3]
 
     Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
-    (Except where both posterior="factored" and noise="full".)
+    (Except where both posterior="factored" and noise="full".) There is no offset: subtract a background first, for
+    instance the median, by `RobustScaler(with_scaling=False)`.
 
     Parameters
     ----------
@@ -76,6 +77,7 @@ class GSC(TruncatedDictionaryEstimator):
     slab: Any = "diagonal"
     slab_update: Any = "exact"
 
+    _is_about_zero: ClassVar[bool] = True
     _parameter_names: ClassVar[tuple[str, ...]] = SpikeSlabParams._fields
     _parameter_constraints = {
         **TruncatedDictionaryEstimator._parameter_constraints,

@@ -264,8 +264,9 @@ class InvECA(SelectingEstimator):
                 "InvECA takes an Annealing without parameter_noise and classification: objects at places have neither. "
                 f"Got {self.annealing}."
             )
-        floor = max(_RELATIVE_NOISE_FLOOR * float(moments.variance.mean()), 1e-12)
-        model, schedule = self._build(n_components, floor), Plan(self.max_iter, self.annealing)
+        floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean())
+        model = self._build(n_components, floor if floor > 0.0 else 1e-12)
+        schedule = Plan(self.max_iter, self.annealing)
         return Fit(model, self._posterior(n_components), schedule, self._start, self.tol)
 
     def _start(self, em: EM, rng: np.random.Generator) -> OcclusionParams:

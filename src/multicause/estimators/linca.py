@@ -1,6 +1,7 @@
 """Linear components analysis, also known as binary sparse coding."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.documentation import documented
@@ -15,6 +16,7 @@ class LinCA(TruncatedDictionaryEstimator):
         s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
 
     Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
+    There is no offset: subtract a background first, for instance the median, by `RobustScaler(with_scaling=False)`.
 
     Attributes
     ----------
@@ -36,6 +38,8 @@ class LinCA(TruncatedDictionaryEstimator):
     >>> linca.transform(bars.X).shape
     (400, 8)
     """
+
+    _is_about_zero: ClassVar[bool] = True
 
     @property
     def _allows_missing(self) -> bool:

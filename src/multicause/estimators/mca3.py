@@ -96,7 +96,7 @@ class MCA3(PoissonMCAEstimator):
         if self.init == "online":
             return ConditionalCooling(initial=min(initial, 6.0), final=FINAL, n_steps=self.max_iter)
         noise = PARAMETER_NOISE * expected_brightness(moments)
-        return Plan(min(self.max_iter, MOST_COOLED), Annealing(initial, FINAL, parameter_noise=noise))
+        return Plan(min(self.max_iter, MOST_COOLED), Annealing(initial, FINAL, parameter_noise=noise, noise_scale=1.0))
 
     def _start(self, em, rng) -> ThirdOrderParams:
         drawn = em.model.init_params(em.moments, rng)

@@ -187,7 +187,7 @@ class RestrictedMCA(PoissonMCAEstimator):
     def _own_cooling(self, moments) -> Schedule:
         noise = PARAMETER_NOISE * expected_brightness(moments)
         initial = 0.7 * len(moments.mean) + 1.0
-        return ConditionalCooling(initial, n_steps=self.max_iter, parameter_noise=noise)
+        return ConditionalCooling(initial, n_steps=self.max_iter, parameter_noise=noise, noise_scale=1.0)
 
     def _rule(self) -> HebbianRule:
         final = None if self.final_temperature is None else float(self.final_temperature)

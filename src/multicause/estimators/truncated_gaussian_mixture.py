@@ -9,6 +9,7 @@ from multicause._compat import StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, POSITIVE
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit
+from multicause.estimators.information import InformationCriteria, count_symmetric
 from multicause.estimators.parameter_checks import check_covariances, check_means, check_weights, invert
 from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
@@ -17,10 +18,12 @@ from multicause.learning.initialisation.clusters import start_clusters
 from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
 from multicause.posteriors import TruncatedPosterior
 
+_RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
+
 
 @documented
 @dataclass(eq=False, repr=False)
-class TruncatedGaussianMixture(StreamingEstimator):
+class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
     """Gaussian mixture in which each data point belongs to a few of the clusters only.
 
         p(y) = sum_c pi_c N(y; mu_c, Sigma_c)                                                    [GPS eq. 5.1]
@@ -45,8 +48,9 @@ class TruncatedGaussianMixture(StreamingEstimator):
         Candidates C' kept per data point; None keeps all clusters.
     selection : {"model-based"} or GPSelect, default="model-based"
         What chooses the candidates: the densities of the clusters' diagonals, or a function that is learned jointly.
-    reg_covar : float, default=1e-6
-        Added to all variances.
+    reg_covar : float or "auto", default="auto"
+        Added to all variances. "auto" is a millionth of the data's mean variance, so that the unit of the data does not
+        matter.
     weights_init : array-like of shape (n_components,) or None, default=None
         Initial weights of the clusters. What is not given comes from k-means.
     means_init : array-like of shape (n_components, n_features) or None, default=None
@@ -88,7 +92,7 @@ class TruncatedGaussianMixture(StreamingEstimator):
     noise: Any = "shared"
     n_candidates: Any = None
     monotone: Any = False
-    reg_covar: Any = 1e-6
+    reg_covar: Any = "auto"
     max_iter: Any = 100
     weights_init: Any = None
     means_init: Any = None
@@ -102,7 +106,7 @@ class TruncatedGaussianMixture(StreamingEstimator):
         "noise": [StrOptions({"shared", "own"}), POSITIVE],
         "n_candidates": [COUNT, None],
         "monotone": ["boolean"],
-        "reg_covar": [NOT_NEGATIVE],
+        "reg_covar": [NOT_NEGATIVE, StrOptions({"auto"})],
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
@@ -229,8 +233,13 @@ class TruncatedGaussianMixture(StreamingEstimator):
     def _count_components(self, n_features: int) -> int:
         return int(self.n_components)
 
+    def _n_free_parameters(self) -> int:
+        """The weights sum to 1."""
+        return self.means_.size + sum(map(count_symmetric, self.covariances_)) + len(self.weights_) - 1
+
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
-        model = self._build(n_components, len(moments.mean))
+        automatic = _RELATIVE_REG_COVAR * float(moments.variance.mean())
+        model = self._build(n_components, len(moments.mean), automatic if automatic > 0.0 else _RELATIVE_REG_COVAR)
         posterior, monotone = self._posterior(n_components), bool(self.monotone)
         return Fit(model, posterior, Plan(self.max_iter), self._start, self.tol, monotone=monotone)
 
@@ -246,11 +255,12 @@ class TruncatedGaussianMixture(StreamingEstimator):
                 return check_means(value, shape, label)
         return check_covariances(value, shape, self._written_as, label)
 
-    def _build(self, n_components: int, n_features: int) -> GaussianMixture:
+    def _build(self, n_components: int, n_features: int, automatic: float = 0.0) -> GaussianMixture:
+        reg_covar = automatic if self.reg_covar == "auto" else float(self.reg_covar)
         if self.covariance_type == "factor":
             form = {"n_factors": self.n_factors, "noise": self.noise}
-            return FactorMixture(n_components, n_features, reg_covar=float(self.reg_covar), **form)
-        return GaussianMixture(n_components, n_features, self.covariance_type, float(self.reg_covar))
+            return FactorMixture(n_components, n_features, reg_covar=reg_covar, **form)
+        return GaussianMixture(n_components, n_features, self.covariance_type, reg_covar)
 
     def _fitted_model(self) -> GaussianMixture:
         return self._build(*self.means_.shape)

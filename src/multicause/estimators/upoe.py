@@ -70,10 +70,11 @@ class UPoE(MulticauseEstimator):
     n_components : int or None, default=None
         Most experts, at most the rank of the data; None sets no limit. Experts are added as long as each makes the data
         more likely than a Gaussian in its place (the projection index is negative); `stop_` says whether that ended it.
-    algorithm : {"pursuit", "parallel", "sequential", "backfitting"}, default="pursuit"
+    algorithm : {"pursuit", "parallel", "sequential", "backfitting"}, default="parallel"
         One expert after the other in orthogonal directions; or all at once from there on, free of orthogonality; or
         each freed of orthogonality while the earlier ones stay; or while these move, too, from where they were, which
-        takes long.
+        takes long. "parallel" explains data best, given a few hundred data points per dimension; with few, orthogonal
+        directions guard against learning chance.
     expert : {"student-t", "student-t-mixture"} or Expert, default="student-t"
         What each projection is modelled by: heavy tails, or two modes. An Expert of `multicause.models`, or one
         of your own, is where the search starts: it says what to look for, and is then fitted to what was found.
@@ -137,7 +138,7 @@ class UPoE(MulticauseEstimator):
 
     n_components: Any = None
     _: KW_ONLY
-    algorithm: Any = "pursuit"
+    algorithm: Any = "parallel"
     expert: Any = "student-t"
     whiten: Any = True
     n_dimensions: Any = None

@@ -85,6 +85,7 @@ def bars_estimator(setting: BarsSetting, n_features: int, seed: int):
             setting.temperature,
             final,
             parameter_noise=setting.parameter_noise,
+            noise_scale=1.0,
             noise_share=setting.noise_share,
             classification=DataClassification(),
         ),

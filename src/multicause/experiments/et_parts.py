@@ -48,10 +48,16 @@ def rebuild_digits(seed: int, scale: float = 1.0, max_iter: int = 120, **own: An
 
 
 PAPERS: dict[str, Any] = {
-    "annealing": Annealing(13.0, parameter_noise=0.05, noise_share=1.0, classification=DataClassification()),
+    "annealing": Annealing(
+        13.0, parameter_noise=0.05, noise_share=1.0, noise_scale=1.0, classification=DataClassification()
+    ),
     "singletons": False,
 }
-OWN: dict[str, Any] = {"scale": OWN_SCALE, "annealing": Annealing(13.0, parameter_noise=0.01), "singletons": True}
+OWN: dict[str, Any] = {
+    "scale": OWN_SCALE,
+    "annealing": Annealing(13.0, parameter_noise=0.01, noise_scale=1.0),
+    "singletons": True,
+}
 
 
 def fit_digits(Y: np.ndarray, seed: int, max_iter: int, **settings: Any) -> ETNMF:
@@ -100,7 +106,13 @@ def _digit_figure(outcomes: list[Outcome]) -> Any:
 
 _DIGIT_ROWS = [
     Row("digits", rebuild_digits, PAPERS, _DIGIT_CHECKS, n_trials=5),
-    Row("digits (ours: pixels up to 0.8, all points contribute, less noise)", rebuild_digits, OWN, _DIGIT_CHECKS, n_trials=5),
+    Row(
+        "digits (ours: pixels up to 0.8, all points contribute, less noise)",
+        rebuild_digits,
+        OWN,
+        _DIGIT_CHECKS,
+        n_trials=5,
+    ),
 ]
 
 
@@ -160,7 +172,12 @@ _SPEECH_CHECKS = (
 
 
 # as for the bars, but for the noise on the components, which goes with the noise of the data (§4.2.2)
-CLASSIFIED: dict[str, Any] = {"parameter_noise": 0.01, "noise_share": 1.0, "classification": DataClassification()}
+CLASSIFIED: dict[str, Any] = {
+    "parameter_noise": 0.01,
+    "noise_share": 1.0,
+    "noise_scale": 1.0,
+    "classification": DataClassification(),
+}
 SIZE = {"cooling": 200, "settling": 200, "n_windows": None}  # the paper's
 
 
@@ -172,7 +189,7 @@ def _speech_rows(cooling: int = 100, settling: int = 50, n_windows: int | None =
     for h, words, annealing in (
         (200, f"(ours: {own})", CLASSIFIED),
         (400, f"(ours: {own})", CLASSIFIED),
-        (200, f"(ours: {own}, all points contribute, noise until cold)", {"parameter_noise": 0.01}),
+        (200, f"(ours: {own}, all points contribute, noise until cold)", {"parameter_noise": 0.01, "noise_scale": 1.0}),
     ):
         setting = {"X": X, "n_components": h, "cooling": cooling, "settling": settling, "annealing": annealing}
         yield Row(f"N={len(X):,}, H={h} {words}", fit_speech, setting, _SPEECH_CHECKS)
@@ -191,5 +208,7 @@ _RATIOS = {"squared errors / NMF's": lambda trial: trial[:3]}
 _LENGTH = {"n_iter": lambda fit: fit.n_iter_}
 EXPERIMENTS = [
     Experiment("et-nmf-mnist", _DIGITS, ET, _DIGIT_ROWS, _digit_figure, {"max_iter": 20}, _RATIOS, needs_data=True),
-    Experiment("et-linca-speech", _SPEECH, ET, _speech_rows, _speech_figure, _QUICK, _LENGTH, needs_data=True, full=SIZE),
+    Experiment(
+        "et-linca-speech", _SPEECH, ET, _speech_rows, _speech_figure, _QUICK, _LENGTH, needs_data=True, full=SIZE
+    ),
 ]

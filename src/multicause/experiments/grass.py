@@ -54,7 +54,12 @@ def grass_patches(n_patches: int, size: int = SIZE) -> np.ndarray:
 
 def truncated(n_components: int, max_iter: int) -> MCA:
     """sigma = 1 and pi H = 2 held, H' = 5, gamma = 3; T 4 -> 1.05 in the first half, then at rest."""
-    noisy: dict[str, Any] = {"parameter_noise": 0.01, "noise_share": 1.0, "classification": DataClassification()}
+    noisy: dict[str, Any] = {
+        "parameter_noise": 0.01,
+        "noise_share": 1.0,
+        "noise_scale": 1.0,
+        "classification": DataClassification(),
+    }
     return MCA(
         n_components,
         n_candidates=5,
@@ -138,6 +143,8 @@ _KEPT = {
 _ET_QUICK = {"n_patches": 4000, "max_iter": 20}
 _MCA_QUICK = {"n_patches": 1000, "max_iter": 10, "n_presentations": 2000}
 EXPERIMENTS = [
-    Experiment("et-mca-grass", "Parts of grass", ET, _et_rows, _figure, _ET_QUICK, _KEPT, needs_data=True, full=ET_SIZE),
+    Experiment(
+        "et-mca-grass", "Parts of grass", ET, _et_rows, _figure, _ET_QUICK, _KEPT, needs_data=True, full=ET_SIZE
+    ),
     Experiment("mca-grass", "Parts of grass", MCA08, _mca_rows, _figure, _MCA_QUICK, _KEPT, needs_data=True),
 ]

@@ -42,7 +42,13 @@ class Qualities(NamedTuple):
 
 
 def mean_qualities(
-    seed: int, n_components: int, start: Start, slab: str, slab_update: str = "exact", max_iter: int = 50, **posterior: Any
+    seed: int,
+    n_components: int,
+    start: Start,
+    slab: str,
+    slab_update: str = "exact",
+    max_iter: int = 50,
+    **posterior: Any,
 ) -> Qualities:
     """One noise variance, as the paper has it here."""
     X, truth = signed_bars(n_components, seed)

@@ -57,7 +57,7 @@ def exact_score(X: np.ndarray, components: np.ndarray, activation: np.ndarray) -
 
 def _fit(start: Start, bars: Bars, seed: int) -> Any:
     if start.algorithm is None:
-        annealing = Annealing(0.4 * bars.X.shape[1] + 1.0, 1.05, parameter_noise=start.parameter_noise)
+        annealing = Annealing(0.4 * bars.X.shape[1] + 1.0, 1.05, parameter_noise=start.parameter_noise, noise_scale=1.0)
         common: dict[str, Any] = {"init": {"activation": 0.1}, "random_state": seed, "n_jobs": 1, "noise": "poisson"}
         common |= {"smoothing": start.smoothing, "annealing": annealing, "max_iter": start.exact_iter}
         return MCA(10, n_candidates=None, **common).fit(bars.X)

@@ -70,7 +70,9 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
     common: dict[str, Any] = {"max_iter": setting.max_iter, "n_init": setting.n_init, "random_state": seed, "n_jobs": 1}
     n_features = causes.shape[1]
     if setting.algorithm == "MCA":
-        annealing = Annealing(setting.initial_temperature or 5.0, 1.05, parameter_noise=setting.parameter_noise)
+        annealing = Annealing(
+            setting.initial_temperature or 5.0, 1.05, parameter_noise=setting.parameter_noise, noise_scale=1.0
+        )
         common |= {"init": {"activation": 1.0 / setting.n_components}, "annealing": annealing, "noise": "poisson"}
         return MCA(setting.n_components, n_candidates=6, max_active=4, **common)
     if setting.algorithm == "MCA3":
@@ -94,7 +96,9 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
 
 
 def _cooling(setting: MaximalSetting, initial: float, noise: float = 0.0) -> ConditionalCooling:
-    return ConditionalCooling(setting.initial_temperature or initial, threshold=setting.rest, parameter_noise=noise)
+    return ConditionalCooling(
+        setting.initial_temperature or initial, threshold=setting.rest, parameter_noise=noise, noise_scale=1.0
+    )
 
 
 def _initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray:

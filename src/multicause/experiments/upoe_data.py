@@ -41,7 +41,7 @@ class Shares(NamedTuple):
 
 def split_crabs(seed: int, n_starts: int) -> Shares:
     crabs = load_crabs()
-    fit = UPoE(expert=EXPERT, n_init=n_starts, random_state=seed).fit(crabs.X)
+    fit = UPoE(algorithm="pursuit", expert=EXPERT, n_init=n_starts, random_state=seed).fit(crabs.X)
     signs = fit.transform(crabs.X)[:, :2] > 0.0
     form, sex = crabs.groups // 2, crabs.groups % 2
     by_form, by_sex = (max(agreement(sign, label) for sign in signs.T) for label in (form, sex))
@@ -78,7 +78,9 @@ def _crab_rows(n_starts: int = 20) -> Iterator[Row]:
 def _crab_figure(outcomes: list[Outcome]) -> Any:
     """The first two projections, as the paper's Figure 5."""
     crabs = load_crabs()
-    Z = UPoE(2, expert=EXPERT, random_state=0, n_init=outcomes[-1].row.setting["n_starts"]).fit_transform(crabs.X)
+    n_starts = outcomes[-1].row.setting["n_starts"]
+    pursuit = UPoE(2, algorithm="pursuit", expert=EXPERT, random_state=0, n_init=n_starts)
+    Z = pursuit.fit_transform(crabs.X)
     figure, axes = subplots(1, 1, (5.0, 4.4))
     for group, (name, marker) in enumerate(zip(crabs.names, "osD+", strict=True)):
         axes[0, 0].plot(*Z[crabs.groups == group].T, marker, markersize=4, label=name)
@@ -106,7 +108,7 @@ class Learned(NamedTuple):
 def learn_patches(seed: int, n_patches: int, **settings: Any) -> Learned:
     X = natural_patches(SIZE, n_patches, random_state=seed)
     start, cpu_start = time.perf_counter(), time.process_time()
-    fit = fit_quietly(UPoE(tol=1e-5, random_state=seed, **settings), X)
+    fit = fit_quietly(UPoE(**{"algorithm": "pursuit", "tol": 1e-5, "random_state": seed, **settings}), X)
     seconds, cpu_seconds = time.perf_counter() - start, time.process_time() - cpu_start
     explained = np.array([gabor_share(field.reshape(SIZE, SIZE)) for field in fit.mixing_.T])
     return Learned(fit, seconds, cpu_seconds, explained)

@@ -44,7 +44,7 @@ class GainBelow:
 
     tol: float
     patience: int = 2
-    falls: int = 10
+    falls: int = 5
     _last: float = field(default=float("-inf"), init=False)
     _small: int = field(default=0, init=False)
     _best: float = field(default=float("-inf"), init=False)

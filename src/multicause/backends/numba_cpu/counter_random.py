@@ -31,11 +31,16 @@ def uniform(key, counter):
 
 @_silently
 def key_of(row, key):
-    """A key for the values of a row: equal rows have equal keys, in single precision as in double.
+    """A key for the values of a row: equal rows have equal keys, in any unit.
 
-    Values are rounded to the 23 bits of a single-precision mantissa, in which rounding errors do not show.
+    Shares of the largest value are rounded to the 23 bits of a single-precision mantissa, in which rounding errors do
+    not show.
     """
+    largest = 0.0
     for d in range(row.size):
-        bits = (_as_bits(row[d] + 0.0) + 268435456) >> 29
+        largest = max(largest, abs(row[d]))
+    for d in range(row.size):
+        share = row[d] / largest if largest > 0.0 else 0.0
+        bits = (_as_bits(share + 0.0) + 268435456) >> 29
         key = mix(key + _STEP + np.uint64(bits))
     return key

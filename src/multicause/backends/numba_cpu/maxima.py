@@ -3,12 +3,17 @@
 Dimensions lie in lanes, eight at a time; what is past the last one adds nothing.
 
 A state is explained dimension by dimension by its largest latent, so that it keeps what its parent's largest gains
-there or what the latent gains that it adds. For the M-step, <A_id>, the weight of all states whose largest is i, needs
-no state at all: they are the states with i among the candidates T that are not larger than i in dimension d,
+there or what the latent gains that it adds. Where states are many, none of them is looked at: i is the largest in
+dimension d of the states with i among the candidates T that are not larger there,
 
-    <A_id> = R_i(T),   T = {j : W_jd <= W_id},   R_i(T) = sum_{s: i in s, s in T} q(s)
+    T_id = {j : W_jd <= W_id},   [i is the largest of s] = [s in T_id] - [s in T_id without i]
 
-and R, the same for all dimensions, is a sum over subsets: one addition per candidate that T has.
+so that what a state gains is a sum over sets that contain it, and <A_id>, the weight of all states whose largest is i,
+
+    sum_d gain_d(s) = sum_{M contains s} G(M),   G(M) = sum_id gain_id ([M = T_id] - [M = T_id without i])
+    <A_id> = Q(T_id) - Q(T_id without i),        Q(M) = sum_{s in M} q(s)
+
+The sums over sets, the same for all dimensions, take one addition per set and candidate.
 """
 
 from typing import NamedTuple
@@ -30,7 +35,8 @@ class Path(NamedTuple):
     gains: np.ndarray  # the same of y eta - A
     ranks: np.ndarray  # (H', blocks, LANES) of each candidate the set T that are not larger
     subsets: np.ndarray  # (S,) the states as bits
-    whole: np.ndarray  # (2^H', columns) R_i(T)
+    gained: np.ndarray  # (2^H',) G, then its sums
+    whole: np.ndarray  # (2^H',) Q
     divided: np.ndarray  # the same with q(s) / |s|: what each has of states that all their latents tie in
     shares: np.ndarray  # (H', D) <A>
 
@@ -41,7 +47,7 @@ def make_path(tree, n_candidates, n_features):
     n_states, max_active = tree.members.shape
     n_blocks = -(-n_features // LANES)
     n_ranked = n_candidates if n_candidates <= MOST_RANKED else 0
-    n_columns = -(-n_ranked // LANES) * LANES
+    n_sets = 1 << n_ranked
     means = np.zeros((n_candidates + max_active + 1, n_blocks, LANES))
     for i in range(n_candidates):
         means[i] = -i  # no ties past the last dimension
@@ -51,7 +57,7 @@ def make_path(tree, n_candidates, n_features):
             subsets[row] |= 1 << tree.members[row, k]
     return Path(
         means, np.zeros(means.shape), np.empty((n_ranked, n_blocks, LANES)), subsets,
-        np.empty((1 << n_ranked, n_columns)), np.empty((1 << n_ranked, n_columns)), np.empty((n_ranked, n_features)),
+        np.empty(n_sets), np.empty(n_sets), np.empty(n_sets), np.empty((n_ranked, n_features)),
     )  # fmt: skip
 
 
@@ -82,6 +88,65 @@ def grow(path, below, own, here):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _rank_strictly(path):
+    """ranks <- T of each candidate, where the later of two that tie is the larger; as plain bits."""
+    n_ranked, n_blocks = path.ranks.shape[:2]
+    nothing = fill(0.0)
+    for block in range(n_blocks):
+        for i in range(n_ranked):
+            own = load(path.means, i * n_blocks + block)
+            rank = fill(2.0**i)
+            for j in range(n_ranked):
+                other = load(path.means, j * n_blocks + block)
+                if j < i:
+                    rank = rank + where_larger(other, own, nothing, fill(2.0**j))
+                elif j > i:
+                    rank = rank + where_larger(own, other, fill(2.0**j), nothing)
+            store(path.ranks, i * n_blocks + block, rank)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def gain_all(log_odds, chosen, path, n_features):
+    """path.gained <- what each set of candidates gains, and its log odds; the empty one's are not meant.
+
+    `gather` comes first.
+    """
+    n_ranked, gained, everything = path.ranks.shape[0], path.gained, path.gained.size - 1
+    _rank_strictly(path)
+    gained[:] = 0.0
+    for i in range(n_ranked):
+        ranks, gains, bit = path.ranks[i].reshape(-1), path.gains[i].reshape(-1), 1 << i
+        for d in range(n_features):
+            rank = np.int64(ranks[d])
+            gained[rank] += gains[d]
+            gained[rank - bit] -= gains[d]
+        gained[everything] += log_odds[chosen[i]]
+        gained[everything - bit] -= log_odds[chosen[i]]
+    _sum_over_larger(gained)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _sum_over_larger(table):
+    """table[M] <- the sum over all sets that contain M."""
+    bit = 1
+    if table.size >= 8:  # three candidates at once
+        for first in range(0, table.size, 8):
+            a, b, c, d = table[first], table[first + 1], table[first + 2], table[first + 3]
+            e, f, g, h = table[first + 4], table[first + 5], table[first + 6], table[first + 7]
+            a, c, e, g = a + b, c + d, e + f, g + h
+            a, b, e, f = a + c, b + d, e + g, f + h
+            table[first], table[first + 1], table[first + 2], table[first + 3] = a + e, b + f, c + g, d + h
+            table[first + 4], table[first + 5], table[first + 6], table[first + 7] = e, f, g, h
+        bit = 8
+    while bit < table.size:
+        for first in range(0, table.size, 2 * bit):
+            low, high = table[first : first + bit], table[first + bit : first + 2 * bit]
+            for k in range(bit):
+                low[k] += high[k]
+        bit *= 2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def _rank(path):
     """ranks <- T of each candidate; returns whether some of them tie anywhere."""
     n_ranked, n_blocks = path.ranks.shape[:2]
@@ -106,23 +171,34 @@ def _rank(path):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _tabulate(tree, weights, factor, path, divide, table):
-    """table[T, i] <- the weight of all states of two and more latents within T that have i."""
-    n_ranked = path.ranks.shape[0]
-    n_vectors = table.shape[1] // LANES
+    """table[M] <- the weight of all states of two and more latents within the set M."""
     table[:] = 0.0
     for row in range(1, weights.size):
         depth = tree.depth[row]
         if depth > 1:
-            weight = factor * weights[row] / (depth if divide else 1)
-            for k in range(depth):
-                table[path.subsets[row], tree.members[row, k]] = weight
-    for i in range(n_ranked):
-        bit = 1 << i
-        for subset in range(bit, table.shape[0]):
-            if subset & bit:
-                for vector in range(n_vectors):
-                    target, source = subset * n_vectors + vector, (subset - bit) * n_vectors + vector
-                    store(table, target, load(table, target) + load(table, source))
+            table[path.subsets[row]] = factor * weights[row] / (depth if divide else 1)
+    bit = 1
+    if table.size >= 8:  # three candidates at once
+        for first in range(0, table.size, 8):
+            a, b, c, d = table[first], table[first + 1], table[first + 2], table[first + 3]
+            e, f, g, h = table[first + 4], table[first + 5], table[first + 6], table[first + 7]
+            b, d, f, h = a + b, c + d, e + f, g + h
+            c, d, g, h = a + c, b + d, e + g, f + h
+            table[first], table[first + 1], table[first + 2], table[first + 3] = a, b, c, d
+            table[first + 4], table[first + 5], table[first + 6], table[first + 7] = a + e, b + f, c + g, d + h
+        bit = 8
+    while bit < table.size:
+        for first in range(0, table.size, 2 * bit):
+            low, high = table[first : first + bit], table[first + bit : first + 2 * bit]
+            for k in range(bit):
+                high[k] += low[k]
+        bit *= 2
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _difference(table, subset, i):
+    """What the sets within a subset have that hold candidate i; rounding must not make it negative."""
+    return max(table[subset] - table[subset - (1 << i)], 0.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -161,9 +237,9 @@ def _look_up_ties(weights, factor, path, shares):
         no_others = 2 * members == n_ranked * (n_ranked + 1) + n_lowest * (n_lowest - 1)
         for i in range(n_ranked):
             if here[i] == lowest:
-                shares[i, d] = path.divided[here[i] & _BITS, i]
+                shares[i, d] = _difference(path.divided, here[i] & _BITS, i)
             elif no_others:
-                shares[i, d] = path.whole[here[i] & _BITS, i]
+                shares[i, d] = _difference(path.whole, here[i] & _BITS, i)
             else:
                 shares[i, d] = _tied_share(weights, factor, path, here, i)
 
@@ -179,7 +255,7 @@ def share_out(tree, weights, factor, y, chosen, path, sums):
         for i in range(chosen.size):
             ranks, share = path.ranks[i].reshape(-1), path.shares[i]
             for d in range(y.size):
-                share[d] = path.whole[np.int64(ranks[d]) & _BITS, i]
+                share[d] = _difference(path.whole, np.int64(ranks[d]) & _BITS, i)
     for i in range(chosen.size):
         share, a, ay = path.shares[i], sums.a[chosen[i]], sums.ay[chosen[i]]
         for d in range(y.size):

@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from multicause.backends.numba_cpu.maxima import gather, grow, make_path, share_out
+from multicause.backends.numba_cpu.maxima import gain_all, gather, grow, make_path, share_out
 from multicause.backends.numba_cpu.normalise import OFF, weigh_row  # noqa: F401  (OFF for the E-step)
 from multicause.backends.numba_cpu.vector_math import exponentiate, take_logs
 
+SMALLEST_MENTIONED = 1e-24  # states of less weight do not contribute to <s>
 SMALLEST_STATE_WEIGHT = 1e-14  # states of less weight do not contribute to <A>
 FEW_STATES = 2  # up to so many of two and more latents are quicker taken one by one than all together
+MANY_STATES = 12  # per candidate: so many are quicker looked up in sums over sets than grown one by one
 MOST_KEPT = 2**19  # numbers in the smooth maxima of a data point's states, beyond which they are computed again
 
 
@@ -94,6 +96,11 @@ def _enumerate(tables, tree, y, chosen, singles, empty, states, work, path):
     max_active, n_candidates = tree.members.shape[1], chosen.size
     if max_active > 1 and not tables.smooth:
         gather(tables, y, chosen, path)
+        if len(path.ranks) and states.size > MANY_STATES * n_candidates:
+            gain_all(tables.log_odds, chosen, path, y.size)
+            for row in range(1, states.size):
+                states[row] = path.gained[path.subsets[row]]
+            return
     for row in range(1, states.size):
         depth = tree.depth[row]
         last = tree.members[row, depth - 1]
@@ -237,10 +244,11 @@ def expectations(tables, tree, data, candidates, singletons, sample_weights, sum
         log_normaliser[n], energy[n] = weigh_row(tables.beta, states, chosen, row, singletons, weights)
         alone[n] = row
         for k in range(1, n_states):
-            for i in range(tree.depth[k]):
-                row[chosen[tree.members[k, i]]] += weights[k]
-            if tree.depth[k] == 1:
-                alone[n, chosen[tree.members[k, 0]]] += weights[k]
+            if weights[k] > SMALLEST_MENTIONED:
+                for i in range(tree.depth[k]):
+                    row[chosen[tree.members[k, i]]] += weights[k]
+                if tree.depth[k] == 1:
+                    alone[n, chosen[tree.members[k, 0]]] += weights[k]
         if sums.a.size and sample_weights[n] > 0.0:
             _add_states(tables, tree, chosen, weights, sample_weights[n], y, keeps, sums, work, path)
         if sums.rebuilt.size:

@@ -9,7 +9,7 @@ import numpy as np
 
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
-from multicause.learning.em.schedules import Change, Schedule, Step
+from multicause.learning.em.schedules import Change, Plan, Schedule, Step
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
@@ -124,7 +124,9 @@ class EM:
         )  # fmt: skip
 
     def _is_comparable(self, step: Step) -> bool:
-        """Whether all points are judged by the model itself, and chance has no say in it."""
+        """Whether all points are judged by the model itself, chance has no say in it, nor a schedule that waits."""
+        if not isinstance(self.plan, Plan):
+            return False
         by_chance = self._learned_selection is not None or getattr(self.posterior, "is_sampled", False)
         settled = step.temperature == 1.0 and step.parameter_noise == 0.0 and self.plan.classification is None
         return settled and not by_chance
@@ -179,7 +181,8 @@ class EM:
         if isinstance(self.model, RedrawsUnused):
             params = self.model.redraw_unused(params, statistics, self.moments, rng)
         if step.parameter_noise > 0.0 and isinstance(self.model, Perturbable):
-            params = self.model.perturb(params, step.parameter_noise, rng)
+            scale = float(np.sqrt(self.moments.variance.mean())) if step.noise_scale is None else step.noise_scale
+            params = self.model.perturb(params, step.parameter_noise * scale, rng)
         return params
 
     def _final(self, params: Any, learned: Selector | None) -> EStepResult:

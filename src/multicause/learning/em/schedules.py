@@ -15,7 +15,8 @@ class Step:
     number: int
     temperature: float = 1.0
     classification: float = 0.0  # 0: all points contribute; 1: only those the truncated model should explain
-    parameter_noise: float = 0.0  # standard deviation of what is added to the components after the M-step
+    parameter_noise: float = 0.0  # standard deviation of what is added to the components after the M-step,
+    noise_scale: float | None = None  # in units of this; None: in units of the data's own standard deviation
 
     @property
     def beta(self) -> float:
@@ -79,7 +80,9 @@ class Annealing:
     hold, settle : float
         Shares of the iterations at the first and at the last temperature.
     parameter_noise : float
-        Standard deviation of the Gaussian noise added to the components after each M-step.
+        Standard deviation of the Gaussian noise added to the components after each M-step, in units of `noise_scale`.
+    noise_scale : float or None
+        None is the standard deviation of the data, so that a recipe serves data of any unit; 1 is the data's unit.
     noise_share : float or None
         Share of the iterations with that noise; 1 adds it to the end, as the paper does. None: until the share
         `settle` begins, so that the components end exactly.
@@ -95,6 +98,7 @@ class Annealing:
     parameter_noise: float = 0.0
     noise_share: float | None = None
     classification: DataClassification | None = None
+    noise_scale: float | None = None
 
     def __post_init__(self) -> None:
         if not LARGEST_TEMPERATURE >= self.initial >= self.final >= 1.0:
@@ -149,7 +153,8 @@ class Plan:
             noise = self.annealing.noise(progress)
         if self.classification is not None:
             classification = self.classification.progress(progress)
-        return Step(number, temperature, classification, noise)
+        scale = None if self.annealing is None else self.annealing.noise_scale
+        return Step(number, temperature, classification, noise, scale)
 
 
 @dataclass(frozen=True)
@@ -171,9 +176,11 @@ class ConditionalCooling:
     n_steps : int
         Most iterations.
     parameter_noise : float
-        Standard deviation of the Gaussian noise added to the components after each M-step above the last temperature.
-        A little separates components that have become equal while hot and would stay so; with too much they never
-        converge.
+        Standard deviation of the Gaussian noise added to the components after each M-step above the last temperature,
+        in units of `noise_scale`. A little separates components that have become equal while hot and would stay so;
+        with too much they never converge.
+    noise_scale : float or None
+        None is the standard deviation of the data; 1 is the data's unit.
     """
 
     initial: float
@@ -184,6 +191,7 @@ class ConditionalCooling:
     patience: int = 20
     n_steps: int = 1000
     parameter_noise: float = 0.0
+    noise_scale: float | None = None
 
     anneals: ClassVar[bool] = True
     classification: ClassVar[None] = None
@@ -205,7 +213,8 @@ class ConditionalCooling:
         fall = (self.initial - self.final) / self.n_cooling_steps
         for number in range(self.n_steps):
             hot = temperature > self.final
-            change = yield Step(number, temperature, parameter_noise=self.parameter_noise if hot else 0.0)
+            noise = self.parameter_noise if hot else 0.0
+            change = yield Step(number, temperature, parameter_noise=noise, noise_scale=self.noise_scale)
             converged = change() < self.threshold
             if hot:
                 if converged and number + 1 >= self.n_hold_steps:
@@ -220,3 +229,8 @@ def _check_noise(schedule: Annealing | ConditionalCooling) -> None:
     noise = schedule.parameter_noise
     if not 0.0 <= noise < float("inf"):
         raise ValueError(f"The 'parameter_noise' of {type(schedule).__name__} must be at least 0. Got {noise} instead.")
+    scale = schedule.noise_scale
+    if scale is not None and not 0.0 < scale < float("inf"):
+        raise ValueError(
+            f"The 'noise_scale' of {type(schedule).__name__} must be above 0, or None. Got {scale} instead."
+        )
