@@ -12,6 +12,7 @@ import numpy as np
 from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
+from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.learned_checks import check_floats
 from multicause.execution import split
 from multicause.learning import EM, Outcome, Stop, run
@@ -145,6 +146,16 @@ class EMEstimator(MulticauseEstimator):
 
     def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         n_components = self._count_components(X.shape[1])
+        try:
+            return self._learn_components(n_components, X, weights, keeping)
+        except MemoryError as error:
+            raise MemoryError(
+                f"{type(self).__name__} has not enough memory for n_components={n_components:,} and the "
+                f"{X.shape[1]:,} columns of X ({error}). Ask for fewer components."
+            ) from error
+
+    def _learn_components(self, n_components: int, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
+        refuse_too_many(type(self).__name__, n_components, X.shape[1])
         chunks = split(X, n_components, self._chunk_size, weights)
         with self._executor(X) as executor:
             moments = data_moments(executor, chunks)
