@@ -6,8 +6,8 @@ the time that the same fit takes undisturbed. Moments begin with the first impor
 deaths by the signal, fits that kept no model though an iteration was recorded, models of another iteration than the
 last that the trace holds, and library processes in which the same fit, done again, has other bits or fails.
 
-With `--kill` first, processes of the command line are killed instead (SIGKILL), up to three times each, and gone on
-from by `--resume`; counted are files that cannot be read, and ends with other bits than the undisturbed fit's.
+With `--kill`, or `--only-kill`, a quarter as many fits of the command line are killed (SIGKILL), up to three times
+each, and gone on from by `--resume`; those are counted that end with the bits of a fit left alone.
 """
 
 import json
@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +27,7 @@ from typing import NamedTuple
 BEGUN = "begun"
 N_ITERATIONS, N_COMPONENTS = 80, 16
 ROWS = {"one chunk": 500, "many chunks": 6000}
+MODELS = ("linca", "mca", "gsc", "etnmf")
 SITE = f"""
 import os, sys
 class Herald:
@@ -39,6 +40,9 @@ sys.meta_path.insert(0, Herald())
 SCRIPT = (
     "import sys\nfrom multicause.__main__ import run\nif __name__ == '__main__':\n    sys.exit(run())\n"  # as pip's
 )
+
+
+PATHS = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
 
 
 class Case(NamedTuple):
@@ -55,11 +59,7 @@ class Case(NamedTuple):
 
 
 CASES = [
-    Case(*case)
-    for case in product(
-        ("linca", "mca", "gsc", "etnmf"), ("library", "-m multicause", "multicause"), ROWS, (1, 2), ("warm", "empty")
-    )
-    if case[-1] == "warm" or (case[2] == "one chunk") == (case[3] == 1)  # kernels take long to compile
+    Case(*case) for case in product(MODELS, ("library", "-m multicause", "multicause"), ROWS, (1, 2), ("warm", "empty"))
 ]
 
 
@@ -135,14 +135,13 @@ def run(case: Case, folder: Path, moment: float | None, sent: int = signal.SIGIN
     """The process of a fit, which gets a signal some seconds after it has begun, unless it has ended by then."""
     place = Path(tempfile.mkdtemp(dir=folder)) if not more else folder / more[-1]
     place.mkdir(exist_ok=True)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(folder / "warm")}
+    paths = PATHS if case.way == "library" else [str(folder / "site"), *PATHS]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "NUMBA_CACHE_DIR": str(folder / "warm")}
     if case.cache == "empty":
         environment["NUMBA_CACHE_DIR"] = str(place / "cache")
-    if case.way != "library":
-        environment["PYTHONPATH"] = os.pathsep.join([str(folder / "site"), os.environ.get("PYTHONPATH", "")])
     read, write = os.pipe()
     process = subprocess.Popen(
-        ["bash", "-c", f'exec 3>&{write} {write}>&-; exec "$@"', "bash", *command(case, folder, *more[:-1])],
+        ["bash", "-c", 'exec 3>&"$0"; exec "$@"', str(write), *command(case, folder, *more[:-1])],
         cwd=place, env=environment, pass_fds=[write], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     os.close(write)
@@ -174,7 +173,9 @@ def look(place: Path, data: Path) -> str:
         "print(json.dumps(interrupts.kept(fit, np.load(sys.argv[2]))))"
     )
     here = str(Path(__file__).resolve().parent)
-    looked = subprocess.run([sys.executable, "-c", code, here, str(data)], cwd=place, capture_output=True, text=True)
+    paths = {**os.environ, "PYTHONPATH": os.pathsep.join(PATHS)}
+    command = [sys.executable, "-c", code, here, str(data)]
+    looked = subprocess.run(command, cwd=place, env=paths, capture_output=True, text=True)
     return looked.stdout or f"unreadable: {looked.stderr[-300:]}"
 
 
@@ -213,74 +214,96 @@ def prepare(folder: Path) -> None:
     (folder / "multicause").write_text(SCRIPT)
 
 
+def calibrate(folder: Path, pool: ThreadPoolExecutor) -> dict[tuple[str, ...], Ended]:
+    """Fits left alone, of each model, way and state of the cache; the first ones fill the cache that others find."""
+    found = {}
+    for cache, ways in (("empty", ["library"]), ("warm", list(dict.fromkeys(case.way for case in CASES)))):
+        cases = [Case(model, way, rows, 1, cache) for model, way, rows in product(MODELS, ways, ROWS)]
+        cases = [case for case in cases if cache == "warm" or case.rows == "one chunk"]
+        started = [pool.submit(run, case._replace(cache="warm"), folder, None) for case in cases]
+        for case, future in zip(cases, started, strict=True):
+            found[case] = future.result()
+            wrong = faults(found[case], found[case], False)
+            if wrong:
+                sys.exit(f"{case}: not even undisturbed: {wrong}\n{found[case].stderr}{found[case].said}")
+    seconds = [ended.seconds for ended in found.values()]
+    print(f"{len(found)} kinds of fits left alone: {min(seconds):.1f} to {max(seconds):.1f} s", flush=True)
+    return {(case.model, case.way, case.rows, case.cache): ended for case, ended in found.items()}
+
+
 def interrupt(folder: Path, n_trials: int, n_processes: int, seed: int) -> None:
-    draw = random.Random(seed)
-    chosen = [CASES[i % len(CASES)] for i in draw.sample(range(-(-n_trials // len(CASES)) * len(CASES)), n_trials)]
+    """All kinds of fits in turn; those with an empty cache first, since they take long."""
+    draw, count = random.Random(seed), Counter[str]()
+    empty = [case for case in CASES if case.cache == "empty"]
+    warm = [case for case in CASES if case.cache == "warm"]
+    n_empty = n_trials // 10
+    chosen = [draw.choice(empty) for _ in range(n_empty)] + [warm[i % len(warm)] for i in range(n_trials - n_empty)]
     with ThreadPoolExecutor(n_processes) as pool:
-        of_warm = [case._replace(cache="warm") for case in set(chosen)]
-        list(pool.map(lambda case: run(case, folder, None), {case.model: case for case in of_warm}.values()))
-        kinds = sorted(set(chosen))
-        undisturbed = dict(zip(kinds, pool.map(lambda case: run(case, folder, None), kinds), strict=True))
-        for case, ended in undisturbed.items():
-            if faults(ended, ended, False):
-                sys.exit(f"{case}: not even undisturbed: {faults(ended, ended, False)}\n{ended.stderr}{ended.said}")
-        print(f"{len(kinds)} kinds of fits, undisturbed {min(e.seconds for e in undisturbed.values()):.1f} to "
-              f"{max(e.seconds for e in undisturbed.values()):.1f} s", flush=True)  # fmt: skip
+        alone = calibrate(folder, pool)
 
         def trial(case: Case, share: float) -> tuple[Case, float, Ended, list[str]]:
-            whole = undisturbed[case]
+            whole = alone.get((case.model, case.way, case.rows, case.cache))
+            whole = whole or alone[case.model, "library", "one chunk", "empty"]
             moment = share * json.loads(whole.said).get("seconds", whole.seconds)  # a script's end is not interrupted
             ended = run(case, folder, moment)
-            return case, moment, ended, faults(ended, undisturbed[case], True)
+            return case, moment, ended, faults(ended, alone[case.model, "library", case.rows, "warm"], True)
 
-        count: Counter[str] = Counter()
-        moments = [1.05 * draw.random() for _ in chosen]
-        for number, (case, moment, ended, found) in enumerate(pool.map(trial, chosen, moments), 1):
-            count.update(found or ["clean"])
+        started = [pool.submit(trial, case, 1.05 * draw.random()) for case in chosen]
+        for number, future in enumerate(as_completed(started), 1):
+            case, moment, ended, found = future.result()
             said = json.loads(ended.said) if ended.said.startswith("{") else {}
+            count.update(found or ["clean"])
             count["with an iteration recorded"] += bool(said.get("recorded"))
-            count["ended before the signal"] += said.get("how") == "whole" or ended.code == 0 and "how" not in said
+            count["ended before the signal"] += said.get("how") == "whole" or (ended.code == 0 and "how" not in said)
+            count["with an empty cache"] += case.cache == "empty"
             if found:
                 print(
                     f"{case}, at {moment:.2f} s: {', '.join(found)} ({ended.code})\n{ended.stderr[-4000:]}", flush=True
                 )
-            if number % 50 == 0 or number == n_trials:
+            if number % 25 == 0 or number == n_trials:
                 summary = ", ".join(f"{name} {count[name]}" for name in sorted(count))
                 print(f"{number} moments: {summary}", flush=True)
 
 
 def kill(folder: Path, n_trials: int, n_processes: int, seed: int) -> None:
     draw = random.Random(seed)
-    kinds = [case for case in CASES if case.way == "-m multicause" and case.cache == "warm"]
+    kinds = [case for case in CASES if case.way == "-m multicause" and case.cache == "warm" and case.n_jobs == 2]
     every = ("--resume", "--checkpoint-every", "1")
 
     def model(place: str) -> bytes:
         return (folder / place / "model").read_bytes()
 
-    def trial(number: int) -> list[str]:
+    def trial(number: int, shares: list[float]) -> str:
         case, place = kinds[number % len(kinds)], f"killed{number}"
-        for share in shares[number]:
+        for share in shares:
             run(case, folder, share * whole[case].seconds, signal.SIGKILL, *every, place)
         ended = run(case, folder, None, signal.SIGKILL, *every, place)
         if ended.code:
-            return [f"failed: {ended.stderr[-300:]}"]
-        return [] if model(place) == model(f"whole {case}") else ["other bits"]
+            return f"{case}: failed, {ended.stderr[-300:]}"
+        return "" if model(place) == model(f"whole {case}") else f"{case}: other bits"
 
     with ThreadPoolExecutor(n_processes) as pool:
         ends = pool.map(lambda case: run(case, folder, None, signal.SIGKILL, *every, f"whole {case}"), kinds)
         whole = dict(zip(kinds, ends, strict=True))
         shares = [[draw.random() for _ in range(draw.randint(1, 3))] for _ in range(n_trials)]
-        found = [fault for faults in pool.map(trial, range(n_trials)) for fault in faults]
-    print(f"{sum(map(len, shares))} kills in {n_trials} fits: {n_trials - len(found)} with the undisturbed fit's bits")
-    print("\n".join(found))
+        started = {pool.submit(trial, i, each): each for i, each in enumerate(shares)}
+        n_kills = n_same = 0
+        for number, future in enumerate(as_completed(started), 1):
+            n_kills, n_same = n_kills + len(started[future]), n_same + (future.result() == "")
+            if future.result() or number % 10 == 0 or number == n_trials:
+                same = f"{n_same} with the bits of a fit left alone"
+                print(f"{n_kills} kills in {number} fits: {same}. {future.result()}", flush=True)
 
 
 def main() -> None:
-    arguments = [word for word in sys.argv[1:] if word != "--kill"]
+    arguments = [word for word in sys.argv[1:] if not word.startswith("--")]
     n_trials, n_processes, seed = (int(n) for n in [*arguments, *("200", "2", "0")[len(arguments) :]])
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
-        (kill if "--kill" in sys.argv else interrupt)(Path(folder), n_trials, n_processes, seed)
+        if "--only-kill" not in sys.argv:
+            interrupt(Path(folder), n_trials, n_processes, seed)
+        if "--kill" in sys.argv or "--only-kill" in sys.argv:
+            kill(Path(folder), -(-n_trials // 4), n_processes, seed)
 
 
 if __name__ == "__main__":

@@ -297,3 +297,18 @@ def test_all_estimators_work_without_the_compiler(tmp_path, monkeypatch):
     uncompiled = np.load(tmp_path / "answers.npz")
     for name, answer in answers_of_all().items():
         assert_allclose(uncompiled[name], answer, rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("estimator", [LinCA(10**12), GSC(10**12, n_candidates=3), MCA(10**12)])
+def test_components_beyond_all_memory_are_refused_by_name(estimator):
+    with pytest.raises(ValueError, match=r"'n_components' .*fit into memory.*1,000,000,000,000 of 4 features"):
+        estimator.fit(np.ones((20, 4)) * np.arange(20)[:, None])
+
+
+def test_memory_that_runs_out_is_blamed_on_the_components(monkeypatch):
+    def full(*args):
+        raise MemoryError("Unable to allocate")
+
+    monkeypatch.setattr("multicause.models.BinaryLinear.init_params", full)
+    with pytest.raises(MemoryError, match=r"n_components=5 and the 4 columns of X \(Unable to allocate\)"):
+        LinCA(5).fit(np.ones((20, 4)) * np.arange(20)[:, None])

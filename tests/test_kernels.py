@@ -264,3 +264,35 @@ def test_with_missing_entries_the_kernel_equals_the_definition(name, truncation,
     assert_allclose(free_energies, wanted_energies, rtol=1e-9, atol=1e-9)
     assert_allclose(means, wanted_means, rtol=0, atol=1e-9)
     assert_statistics_close(statistics, wanted, 1e-9)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@given(data=st.data(), singletons=st.booleans(), beta=st.sampled_from([1.0, 0.3]), seed=st.integers(0, 10**6))
+def test_the_short_way_through_a_chunk_equals_brute_force(name, data, singletons, beta, seed):
+    n_components, n_candidates, max_active = data.draw(truncations(MOST_CAUSES.get(name, 8)))
+    model, params, Y, _, rng = make_case(name, n_components, n_candidates, seed)
+    weights = rng.uniform(0.0, 2.0, size=len(Y))
+    kernel, _ = e_steps(model, params, max_active, singletons, beta)
+    found = kernel.sums(Y, weights, n_candidates)
+    if found is None:
+        return
+    oracle = brute_force(
+        model, params, Y, candidates=kernel.select(kernel.terms(Y), n_candidates), max_active=max_active,
+        singletons=singletons, beta=beta,
+    )  # fmt: skip
+    wanted = heated(model, beta).accumulate(params, Y, oracle.states, weights[:, None] * oracle.q)
+    assert_allclose(found[0], oracle.free_energy @ weights, rtol=1e-10, atol=1e-10)
+    assert_statistics_close(found[1], wanted, 1e-10)
+
+
+def test_there_is_a_short_way_where_threads_wait_for_each_other():
+    def is_short(name, share=0.0):
+        model, params, Y, _, rng = make_case(name, 6, 3, seed=1)
+        Y[rng.random(Y.shape) < share] = np.nan
+        return e_step_of(model)(model, params, 2, True, 1.0).sums(Y, np.ones(len(Y)), 3) is not None
+
+    assert is_short("binary_linear")
+    assert sum(is_short(name) for name in MODELS if name.startswith("maximal")) >= 2
+    assert sum(is_short(name) for name in SPIKE_SLAB) >= 2
+    assert not is_short("binary_linear", share=0.5)
+    assert not any(is_short(name, share=0.5) for name in SPIKE_SLAB)

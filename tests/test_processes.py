@@ -2,7 +2,7 @@
 
 import multiprocessing
 import sys
-from threading import Thread
+from threading import Condition, Thread
 
 import numpy as np
 import pytest
@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_info
 
 from multicause import GSC, MCA, LinCA, NonlinearGSC, TruncatedGaussianMixture, UPoE
 from multicause.backends import numba_cpu
-from multicause.execution import chunks_of
-from multicause.execution.in_process import effective_threads, single_threaded_blas
+from multicause.execution import chunks_of, split
+from multicause.execution.in_process import InProcess, effective_threads, single_threaded_blas
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -113,3 +113,53 @@ def test_workers_of_joblib_give_the_same_bits_and_keep_to_their_share_of_the_cor
         assert_same(found, answers(ESTIMATORS[0]))
         assert n_threads <= share
         assert n_blas <= share
+
+
+class InAnyOrder(InProcess):
+    """Chunks end in an order of their own: each waits for those that are drawn to end before it."""
+
+    def __init__(self, n_threads, seed):
+        super().__init__(n_threads)
+        self._rng = np.random.default_rng(seed)
+        self.orders = []
+
+    def map_reduce(self, task, chunks, combine):
+        place = dict(enumerate(self._rng.permutation(len(chunks))))
+        ended, turn = [], Condition()
+
+        def delayed(indexed):
+            number, chunk = indexed
+            result = task(chunk)
+            with turn:
+                turn.wait_for(lambda: place[number] == len(ended), timeout=30)
+                ended.append(number)
+                turn.notify_all()
+            return result
+
+        total = super().map_reduce(delayed, list(enumerate(chunks)), combine)
+        self.orders.append(tuple(ended))
+        return total
+
+
+def test_sums_have_the_same_bits_in_whatever_order_chunks_arrive():
+    data = np.random.default_rng(1).lognormal(sigma=3.0, size=(13 * 128, 3))  # whose sum depends on the order
+    chunks = split(data, 3, 128)
+    parts = {i: chunk.rows().sum(axis=0) for i, chunk in enumerate(chunks)}
+    assert len({sum(parts[i] for i in np.random.default_rng(s).permutation(13)).tobytes() for s in range(9)}) > 1
+    totals, orders = set(), set()
+    for seed in range(20):
+        with InAnyOrder(13, seed) as executor:
+            totals.add(executor.map_reduce(lambda chunk: chunk.rows().sum(axis=0), chunks, np.add).tobytes())
+            orders |= set(executor.orders)
+    assert len(orders) == 20
+    with InProcess(1) as executor:
+        totals.add(executor.map_reduce(lambda chunk: chunk.rows().sum(axis=0), chunks, np.add).tobytes())
+    assert len(totals) == 1
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:5], ids=lambda e: type(e).__name__)
+def test_a_fit_has_the_same_bits_in_whatever_order_chunks_arrive(estimator, monkeypatch):
+    wanted, seeds = answers(estimator), iter(range(100))
+    monkeypatch.setattr(type(estimator), "_executor", lambda self, X: InAnyOrder(3, next(seeds)))
+    for _ in range(3):
+        assert_same(answers(estimator), wanted)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import logging
-import re
 import struct
 import warnings
 import zlib

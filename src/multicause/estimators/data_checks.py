@@ -1,5 +1,6 @@
 """Data and weights that a user gives: what cannot be learned from is refused, with the way out."""
 
+import os
 import warnings
 from typing import Any
 
@@ -92,3 +93,14 @@ def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
             f"{LARGEST_WEIGHT:g}. Weights count relative to each other: divide them by their mean."
         )
     return weights
+
+
+def refuse_too_many(name: str, n_components: int, n_features: int) -> None:
+    """Components that alone need more than the machine's memory: some systems promise it and then end the process."""
+    known = hasattr(os, "sysconf") and {"SC_PHYS_PAGES", "SC_PAGE_SIZE"} <= os.sysconf_names.keys()
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 2**63
+    if 8 * n_components * n_features > memory:
+        raise ValueError(
+            f"The 'n_components' parameter of {name} must be such that its components fit into memory, {memory:.2g} "
+            f"bytes. Got {n_components:,} of {n_features:,} features. Ask for fewer components."
+        )

@@ -12,6 +12,7 @@ import numpy as np
 from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
+from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.learned_checks import check_floats
 from multicause.execution import split
 from multicause.learning import EM, Outcome, Stop, run
@@ -21,6 +22,7 @@ from multicause.learning.em.restarts import best_of_restarts
 from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
+from multicause.learning.resumed import check_outcome
 from multicause.models import DataMoments, SpikeSlabMax
 from multicause.models.base import calling
 from multicause.posteriors.base import Posterior, PreparedPosterior
@@ -148,6 +150,16 @@ class EMEstimator(MulticauseEstimator):
 
     def _learn(self, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         n_components = self._count_components(X.shape[1])
+        try:
+            return self._learn_components(n_components, X, weights, keeping)
+        except MemoryError as error:
+            raise MemoryError(
+                f"{type(self).__name__} has not enough memory for n_components={n_components:,} and the "
+                f"{X.shape[1]:,} columns of X ({error}). Ask for fewer components."
+            ) from error
+
+    def _learn_components(self, n_components: int, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
+        refuse_too_many(type(self).__name__, n_components, X.shape[1])
         chunks = split(X, n_components, self._chunk_size, weights)
         with self._executor(X) as executor:
             moments = data_moments(executor, chunks)
@@ -172,6 +184,8 @@ class EMEstimator(MulticauseEstimator):
             like = em.model.init_params(em.moments, np.random.default_rng(0))
         checkpoint = self._checkpoint(keeping, em.chunks, like, start)
         progress = checkpoint.load() if checkpoint is not None and keeping.resume else None
+        if progress is not None and progress.best is not None:
+            check_outcome(progress.best, like)
         seed = seed_of(self.random_state) if progress is None else progress.seed
         with self._readers(X, learner.n_steps, n_init, keeping.trace, checkpoint, progress) as readers:
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from multicause import interrupts
 from multicause._compat import Interval, StrOptions
 from multicause.estimators.base import POSITIVE, Keeping, seed_of
 from multicause.estimators.documentation import documented
@@ -141,7 +142,7 @@ class RestrictedMCA(PoissonMCAEstimator):
             The estimator.
         """
         first = not hasattr(self, "components_")
-        with self._kept_on_errors():
+        with interrupts.watched(), self._kept_on_errors():
             if first:
                 self._validate_params()
             else:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from multicause import interrupts
 from multicause._compat import Interval, partial_fit_context
 from multicause.estimators.base import Keeping, seed_of
 from multicause.estimators.data_checks import checked_weights
@@ -59,11 +60,13 @@ class StreamingEstimator(SelectingEstimator):
         X = self._validate(X, reset=not hasattr(self, "stop_"))
         weights = checked_weights(sample_weight, X)
         stream = getattr(self, "stream_", {"seed": seed_of(self.random_state), "dtype": str(X.dtype)})
-        batch = self._learn_from(X, weights, stream)
-        outcome = Outcome(batch.params, np.array([batch.free_energy]), batch.seen.n_batches, Stop.BATCH_LEARNED)
-        self._keep(outcome, np.dtype(stream["dtype"]))
-        kept = {**batch.seen._asdict(), "moments": batch.seen.moments._asdict()}
-        self.stream_ = {"seed": stream["seed"], "dtype": stream["dtype"], **kept}
+        with interrupts.watched():
+            batch = self._learn_from(X, weights, stream)
+            with interrupts.held():  # all that was learned of the batch, or nothing
+                outcome = Outcome(batch.params, np.array([batch.free_energy]), batch.seen.n_batches, Stop.BATCH_LEARNED)
+                self._keep(outcome, np.dtype(stream["dtype"]))
+                kept = {**batch.seen._asdict(), "moments": batch.seen.moments._asdict()}
+                self.stream_ = {"seed": stream["seed"], "dtype": stream["dtype"], **kept}
         return self
 
     def _learn_from(self, X: Any, weights: np.ndarray | None, stream: dict[str, Any]) -> BatchResult:

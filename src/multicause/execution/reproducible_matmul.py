@@ -6,11 +6,14 @@ TILE = 128  # rows of one matrix product; chunks of data are whole tiles
 
 
 def tiled_product(Y: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Y @ right in tiles of equal shape, the last one padded: BLAS takes other paths for other shapes."""
+    """Y @ right in tiles of equal shape, the last one padded: BLAS takes other paths for other shapes.
+
+    One call for all tiles: threads that come back from many wait for the interpreter each time.
+    """
     product = np.empty((len(Y), right.shape[1]))
-    whole = len(Y) - len(Y) % TILE
-    for start in range(0, whole, TILE):
-        np.matmul(Y[start : start + TILE], right, out=product[start : start + TILE])
+    n_tiles, (D, H) = len(Y) // TILE, right.shape
+    whole = n_tiles * TILE
+    np.matmul(Y[:whole].reshape(n_tiles, TILE, D), right, out=product[:whole].reshape(n_tiles, TILE, H))
     if whole < len(Y):
         padded = np.zeros((TILE, Y.shape[1]))
         padded[: len(Y) - whole] = Y[whole:]

@@ -13,7 +13,6 @@ from multicause.media import read_image
 from multicause.metrics import psnr
 from multicause.tasks import denoise_image
 
-
 USED = 1e-3  # activation from which on a cause counts as used
 
 

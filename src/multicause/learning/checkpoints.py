@@ -16,6 +16,7 @@ import numpy as np
 
 from multicause.learning.driver import Iterate, Outcome, Progress, better_iterate
 from multicause.learning.records import Record
+from multicause.learning.resumed import check_progress
 from multicause.tensor_files import (
     TensorFileError,
     decode,
@@ -127,12 +128,13 @@ class Checkpoint:
             header, tensors = read_tensors(self.path, "checkpoint", FORMAT_VERSION)
             self._check_identity(header["identity"], advice)
             progress = decode(header["progress"], tensors, self._classes)
+            if not isinstance(progress, Progress):
+                raise ValueError("It holds no progress.")
+            check_progress(progress)
         except (TensorFileError, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, ForeignCheckpointError):
                 raise
             raise TensorFileError(f"Cannot go on from '{os.fspath(self.path)}': {error} {advice}") from error
-        if not isinstance(progress, Progress):
-            raise TensorFileError(f"Cannot go on from '{os.fspath(self.path)}': it holds no progress. {advice}")
         return progress
 
     def _check_identity(self, found: Mapping[str, str], advice: str) -> None:

@@ -143,8 +143,11 @@ def regress(old: np.ndarray, second: np.ndarray, cross: np.ndarray) -> np.ndarra
     scale = 1.0 / np.sqrt(use)  # rare latents next to common ones must not make the solve ill-conditioned
     correlation = scale[:, None] * second * scale + PROXIMAL * np.eye(len(old))
     target = scale[:, None] * (cross + PROXIMAL * use[:, None] * old)
-    factor = linalg.cho_factor(correlation, overwrite_a=True, check_finite=False)
-    return scale[:, None] * linalg.cho_solve(factor, target, overwrite_b=True, check_finite=False)
+    factor, _ = linalg.cho_factor(correlation.T, lower=True, overwrite_a=True, check_finite=False)
+    solved = target.T  # in Fortran's order, and from the right: cho_solve would copy it twice
+    for transposed in (1, 0):
+        solved = linalg.blas.dtrsm(1.0, factor, solved, side=1, lower=1, trans_a=transposed, overwrite_b=1)
+    return scale[:, None] * solved.T
 
 
 def inverse_norms(components: np.ndarray) -> np.ndarray:

@@ -56,7 +56,7 @@ class Posterior(Protocol):
     ) -> PreparedPosterior: ...
 
 
-def free_energy(log_normaliser: np.ndarray, tempered: np.ndarray, beta: float) -> np.ndarray:
+def free_energy(log_normaliser: Any, tempered: Any, beta: float) -> Any:
     """F = <log p(s, y)>_q + H(q) = log Z + (1 - beta) <E>_q,   q(s) = exp(beta E(s) + R(s)) / Z,   log p = E + R.
 
     An inverse temperature beta multiplies the part E of the log joint. Where posteriors are sums over states E is all
@@ -64,9 +64,9 @@ def free_energy(log_normaliser: np.ndarray, tempered: np.ndarray, beta: float) -
 
     Parameters
     ----------
-    log_normaliser : ndarray of shape (N,)
+    log_normaliser : ndarray of shape (N,), or their sum
         log Z.
-    tempered : ndarray of shape (N,)
+    tempered : ndarray of shape (N,), or their sum
         <E>_q.
     beta : float
         The inverse temperature; at 1, F = log Z.

@@ -77,12 +77,21 @@ class PreparedTruncated(PreparedPosterior):
 
     def statistics(self, chunk: Chunk) -> EStepResult:
         weights = chunk.row_weights()
+        if self._is_plain:
+            found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates)
+            if found is not None:
+                return EStepResult(*found)
         terms, candidates = self._begin(chunk)
-        found = self.e_step.accumulate(terms, candidates, weights)
+        accumulated = self.e_step.accumulate(terms, candidates, weights)
         if self.posterior.monotone:
             chunk.remember(KeptCandidates(candidates))
-        self.selector.observe(chunk, found.means)
-        return EStepResult(float(found.free_energies @ weights), found.statistics)
+        self.selector.observe(chunk, accumulated.means)
+        return EStepResult(float(accumulated.free_energies @ weights), accumulated.statistics)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the model's own selection is all there is."""
+        return type(self.selector) is Selector and not (self.posterior.monotone or self.posterior.greedy)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         return self.e_step.free_energies(*self._begin(chunk))

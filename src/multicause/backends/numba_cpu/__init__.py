@@ -47,6 +47,8 @@ if hasattr(os, "register_at_fork"):
 
 def load(name: str) -> ModuleType:
     """Import the kernel module `name`, its functions bound to our cache folder; nothing is compiled before a call."""
+    if name in _loaded:
+        return _loaded[name]
     with interrupts.held(), _loading:  # an import that broke off could not be done again
         if name not in _loaded:
             from numba.core import config

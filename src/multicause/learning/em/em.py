@@ -12,6 +12,7 @@ from multicause.execution.in_process import InProcess
 from multicause.learning.em.schedules import Change, Plan, Schedule, Step
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Record, Stopwatch
+from multicause.learning.resumed import check_alike, check_finite, check_kind, check_whole, refuse
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
 from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, calling, combine, is_own
 from multicause.models.priors import probability_of_at_most
@@ -93,6 +94,7 @@ class EM:
         schedule = _Replay(self.plan.steps())
         step, last, number = schedule.first(), None, 0
         if state is not None:
+            self._check(state)
             number, params, last = state.number, state.params, state.last
             step, learned = schedule.again(state.changes), self._restore(state, selector)
         while step is not None:
@@ -139,17 +141,31 @@ class EM:
         learned = None if selector is None else selector.state()
         return EMState(number, params, tuple(changes), last if self.monotone else None, remembered, learned)
 
+    def _check(self, state: EMState) -> None:
+        check_kind(state, EMState, "a state")
+        check_whole(state.number, 0, self.n_steps, "a number of steps")
+        if type(state.changes) is not tuple or len(state.changes) != state.number:
+            refuse("changes of other steps")
+        for change in state.changes:
+            check_finite(0.0 if change is None else change, "a change")
+        if state.last is not None:
+            check_kind(state.last, LastStep, "a last step")
+            check_kind(state.last.step, Step, "a step")
+            check_finite(state.last.free_energy, "a free energy")
+
     def _restore(self, state: EMState, selector: Selector | None) -> Selector | None:
         """What chunks and the selector knew; gives the selection function as learned by then."""
         wanted = self.model.init_params(self.moments, np.random.default_rng(0))
         for params in (state.params, wanted if state.last is None else state.last.params):
-            if not _are_alike(params, wanted):
-                raise ValueError("The checkpoint holds parameters of another model. Fit without resume=True.")
+            check_alike(params, wanted)
+        remembered = state.remembered
+        if type(remembered) is not tuple or [type(values) for values in remembered] != [tuple] * len(self.chunks):
+            refuse("what other chunks remember")
         n_targets = self.model.n_components * getattr(self.model, "n_placements", 1)
-        for chunk, values in zip(self.chunks, state.remembered, strict=True):
+        for chunk, values in zip(self.chunks, remembered, strict=True):
             for value in values:
                 if hasattr(value, "fits") and not value.fits(chunk.stop - chunk.start, n_targets):
-                    raise ValueError("The checkpoint holds candidates that do not exist. Fit without resume=True.")
+                    refuse("candidates that do not exist")
         self.executor.restore(self.chunks, state.remembered)
         return None if selector is None else selector.restore(state.selector)
 
@@ -290,11 +306,3 @@ def keep_best(values: np.ndarray, weights: np.ndarray, total: float) -> np.ndarr
     kept = np.empty_like(weights)
     kept[order] = np.clip(total - before, 0.0, weights[order])
     return kept
-
-
-def _are_alike(params: Any, wanted: Any) -> bool:
-    """Whether parameters that a file holds may be given to kernels, which index unchecked."""
-    return type(params) is type(wanted) and all(
-        np.shape(value) == np.shape(like) and np.asarray(value).dtype.kind == "f" and bool(np.isfinite(value).all())
-        for value, like in zip(params, wanted, strict=True)
-    )

@@ -12,6 +12,7 @@ from multicause.execution.chunks import Chunk, for_kernels
 from multicause.execution.in_process import InProcess
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.learning.records import Record, Stopwatch
+from multicause.learning.resumed import check_alike, check_array, check_kind, check_whole, refuse
 from multicause.models.base import DataMoments
 from multicause.models.few_maximal_causes import RestrictedCauses, RestrictedParams
 from multicause.posteriors.base import Posterior
@@ -130,6 +131,8 @@ class HebbianLearning:
         clock = Stopwatch()
         if state is None:
             state = HebbianState(0, params, rng.standard_normal((self.chunks[0].X.shape[1], 1)))
+        else:
+            self._check(state)
         sampler = RowSampler.of(self.chunks, state.direction)
         ends = np.linspace(0, self.n_presentations, self.n_steps + 1).astype(int)
         for n_patterns in np.diff(ends)[state.number :]:
@@ -151,6 +154,14 @@ class HebbianLearning:
             return [self.rule]
         last = max(PARTS * self.n_steps - 1, 1)
         return [self.rule.at((PARTS * number + part) / last) for part in range(PARTS)]
+
+    def _check(self, state: HebbianState) -> None:
+        check_kind(state, HebbianState, "a state")
+        check_whole(state.number, 0, self.n_steps, "a number of blocks")
+        check_alike(state.params, self.model.init_params(self.moments, np.random.default_rng(0)))
+        if not (state.params.components.min() >= 0.0 and (np.abs(state.params.activation - 0.5) < 0.5).all()):
+            refuse("components below 0, or activations that are no probabilities")
+        check_array(state.direction, (self.chunks[0].X.shape[1], 1), "a direction")
 
     def _free_energy(self, params: RestrictedParams) -> float:
         prepared = self.posterior.prepare(self.model, params)

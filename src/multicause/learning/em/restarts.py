@@ -9,6 +9,7 @@ from multicause.execution.chunks import Chunk
 from multicause.learning.checkpoints import Checkpoint
 from multicause.learning.driver import Outcome, Progress
 from multicause.learning.em.em import keep_best
+from multicause.learning.resumed import check_whole
 from multicause.learning.stopping import Stop
 
 OneFit = Callable[[int, np.random.Generator, Progress | None], Outcome]  # of a restart, from its start or its progress
@@ -26,6 +27,7 @@ def best_of_restarts(
 ) -> Outcome:
     """The fit with the best score; with `progress`, of those before it and those still to come."""
     first, best = (0, None) if progress is None else (progress.restart, progress.best)
+    check_whole(first, 0, n_init - 1, "the number of a restart")
     for restart, seeds in enumerate(np.random.SeedSequence(seed).spawn(n_init)):
         if restart < first:
             continue

@@ -9,6 +9,7 @@ import numpy as np
 from multicause.learning.experts.descent import Descent, DescentState, Loss, descend, descend_on
 from multicause.learning.experts.pursuit import ROUGH, LocalOptimum, Pursuit, Update
 from multicause.learning.records import Record, Stopwatch
+from multicause.learning.resumed import check_array, check_finite, check_kind, check_whole, refuse
 from multicause.learning.stopping import Stop
 from multicause.models.product_of_experts import ProductParams
 
@@ -91,6 +92,7 @@ class Together(Pursuit):
             yield from super().steps(params, rng, restart, state)
             return
         if isinstance(state, TogetherState):
+            self._check_descent(state)
             self.rotate(state.accepted)
             yield from self._descent(state.begun, state)
             return
@@ -99,6 +101,30 @@ class Together(Pursuit):
             if not record.final:
                 yield record
         yield from self._descent(record) if record.params.experts else [record]
+
+    def _check_descent(self, state: TogetherState) -> None:
+        begun, descent = state.begun, state.descent
+        check_kind(begun, Record, "a record")
+        n_experts = self.check_experts(begun.params, state.accepted, self.most)
+        check_finite(begun.free_energy, "a free energy")
+        check_whole(begun.number, 0, self.n_steps, "a number of steps")
+        check_whole(0 if begun.n_iter is None else begun.n_iter, 0, np.inf, "a number of iterations")
+        check_finite(begun.seconds, "a time")
+        check_whole(state.number, begun.number, self.n_steps, "a number of steps")
+        check_kind(descent, DescentState, "a descent")
+        shape = n_experts, self.data.n_dimensions
+        check_array(descent.W, shape, "directions")
+        if type(descent.experts) is not tuple or len(descent.experts) != n_experts:
+            refuse("other experts than directions")
+        for expert in descent.experts:
+            self._check_expert(expert)
+        check_finite(descent.first, "a loss")
+        check_whole(descent.iteration, 0, self.max_iter, "a number of iterations")
+        check_whole(descent.next_refit, 1, np.inf, "a number of iterations")
+        check_kind(descent.converged, bool, "a verdict")
+        for pair in descent.memory:
+            for change in pair:
+                check_array(change, shape, "steps")
 
     def _descent(self, begun: Record, state: TogetherState | None = None) -> Iterator[Record]:
         """From the pursuit's last record on, or from a state."""

@@ -8,6 +8,15 @@ import numpy as np
 
 from multicause.learning.experts.white_data import WhiteData
 from multicause.learning.records import Record, Stopwatch
+from multicause.learning.resumed import (
+    check_alike,
+    check_array,
+    check_finite,
+    check_kind,
+    check_unit,
+    check_whole,
+    refuse,
+)
 from multicause.learning.stopping import Stop
 from multicause.models.experts import Expert
 from multicause.models.product_of_experts import ProductParams, Whitening
@@ -188,6 +197,7 @@ class Pursuit:
         if state is None:
             state = PursuitState(params, gaussian_log_likelihood(self.data, self.whitening), 0, True, ())
         else:
+            self._check(state)
             self.rotate(state.accepted)
             state = self._placed(state)
         record = self._record(state, clock(), restart)
@@ -202,6 +212,45 @@ class Pursuit:
             record = self._record(state, clock(), restart)
         stop = stop if state.converged else Stop.ITERATIONS_RAN_OUT
         yield record._replace(n_iter=state.n_iter, final=True, stop=stop)
+
+    def _check(self, state: PursuitState) -> None:
+        """Of a file, before anything is turned by it."""
+        check_kind(state, PursuitState, "a state")
+        n_found = self.check_experts(state.params, state.accepted, self.most - 1)
+        check_finite(state.free_energy, "a free energy")
+        check_whole(state.n_iter, 0, np.inf, "a number of iterations")
+        check_kind(state.converged, bool, "a verdict")
+        found = state.found
+        check_kind(found, LocalOptimum, "an optimum")
+        assert found is not None
+        check_unit(found.direction, self.data.n_dimensions - n_found, "a direction")
+        self._check_expert(found.expert)
+        check_finite(found.q, "a projection index")
+        check_whole(found.n_iter, 0, np.inf, "a number of iterations")
+        check_kind(found.converged, bool, "a verdict")
+
+    def check_experts(self, params: ProductParams, accepted: tuple[np.ndarray, ...], most: int) -> int:
+        """Those found so far, and the directions that led to them; gives their number."""
+        check_kind(params, ProductParams, "parameters")
+        check_alike(params.whitening, self.whitening)
+        if not all(np.array_equal(a, b) for a, b in zip(params.whitening, self.whitening, strict=True)):
+            refuse("the whitening of other data")
+        if type(params.experts) is not tuple or len(params.experts) > most:
+            refuse("more experts than there can be")
+        n_found, n_dimensions = len(params.experts), self.data.n_dimensions
+        check_array(params.directions, (n_found, n_dimensions), "directions")
+        for expert in params.experts:
+            self._check_expert(expert)
+        if type(accepted) is not tuple or len(accepted) != n_found:
+            refuse("other directions than experts")
+        for i, direction in enumerate(accepted):
+            check_unit(direction, n_dimensions - i, "a direction")
+        return n_found
+
+    def _check_expert(self, expert: Expert) -> None:
+        check_kind(expert, type(self.expert), "an expert")
+        if not np.isfinite(expert.log_normaliser()):
+            refuse(f"an expert without a density, {expert!r:.60}")
 
     def rotate(self, accepted: Iterable[np.ndarray]) -> None:
         """Turn fresh data into the coordinates that these directions led to."""

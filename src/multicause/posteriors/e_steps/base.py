@@ -73,6 +73,14 @@ class TruncatedEStep(ABC):
         """Posterior means and variances of the noiseless data, (N, 2, D)."""
         raise TypeError(f"{type(self.model).__name__} does not say how certain its noiseless data are.")
 
+    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> "tuple[float, Any] | None":
+        """The weighted sum of F_n and the statistics, with candidates by `select`; None where there is no short way.
+
+        The same as `terms`, `select` and `accumulate` to rounding errors, in a few compiled calls: threads take Python
+        in turns, and wait for it after each call that does without.
+        """
+        return None
+
     @abstractmethod
     def accumulate(self, terms: Any, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
         """Everything that an iteration of EM needs, each row with its weight; it uses the terms up."""

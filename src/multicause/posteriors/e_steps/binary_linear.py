@@ -16,6 +16,7 @@ from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
 from multicause.posteriors.e_steps.upper_bound import UpperBound
 
 _NOTHING = np.zeros((0, 0))
+_COMPLETE = np.zeros(0, dtype=bool)
 
 
 class RowTerms(NamedTuple):
@@ -45,7 +46,7 @@ class BinaryLinearEStep(TruncatedEStep):
         missing = np.isnan(Y)
         Overlaps = self.kernel.Overlaps
         if not missing.any():
-            return self._terms(Y, _NOTHING, Overlaps(self.gram, _NOTHING, _NOTHING, np.zeros(0, dtype=bool)))
+            return self._terms(Y, _NOTHING, Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE))
         components = np.sqrt(self.tempered_precision) * self.params.components
         unseen = 0.5 * tiled_product(missing.astype(np.float64), np.ascontiguousarray(np.square(components).T))
         overlaps = Overlaps(self.gram, components, (~missing).astype(np.float64), missing.any(axis=1))
@@ -112,6 +113,26 @@ class BinaryLinearEStep(TruncatedEStep):
             sy += sums.sy / np.sqrt(self.tempered_precision)
             yy += float(sums.yy[0] / self.tempered_precision + n_missing * self.params.noise_variance)
         return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), means)
+
+    def sums(
+        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int
+    ) -> tuple[float, BinaryLinearStatistics] | None:
+        if self.model.selection_rule == "upper_bound":
+            return None
+        weighted, H = tiled_product(Y, self.projection), len(self.offset)
+        sums = self.kernel.Sums(np.zeros((H, H)), _NOTHING, np.zeros(1))
+        constants = self.offset, self._cosine_scale, n_candidates
+        overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)
+        tree = subset_tree(n_candidates, self.max_active)
+        s, squares, totals = numba_cpu.load("whole_chunks").binary(
+            Y, weighted, constants, overlaps, tree, self.singletons, weights, sums
+        )
+        yy = float(squares.sum())
+        if np.isnan(yy):
+            return None
+        constant = self.log_empty * totals.weight - yy / (2.0 * self.params.noise_variance)
+        relative = free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)
+        return constant + relative, BinaryLinearStatistics(totals.weight, s, sums.ss, weighted.T @ Y, yy)
 
     def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray, means: np.ndarray):
         """F_n and the sums over all rows; <s> goes to `means`."""

@@ -1,5 +1,6 @@
 """The truncated E-step of latents that combine by their maximum, under noise of any exponential family."""
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ from scipy.special import logit
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.maximal_causes import MaximalCausesStatistics
-from multicause.models.noises import GaussianNoise
+from multicause.models.noises import LOG_2PI, GaussianNoise
 from multicause.models.subsets import subset_tree
 from multicause.models.superpositions import SMALLEST_MEAN
 from multicause.posteriors.base import free_energy
@@ -100,6 +101,32 @@ class MaximalCausesEStep(MeanNoiseEStep):
             ay += emphasis * single_ay
         statistics = MaximalCausesStatistics(float(weights.sum()), weights @ means, a, ay, squares)
         return Accumulated(free_energies, statistics, means)
+
+    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> tuple[float, Any] | None:
+        if not self.gaussian:
+            return None
+        components, tree = self.tables.components, subset_tree(n_candidates, self.max_active)
+        whole, hard = numba_cpu.load("whole_chunks"), self.model.sharing.is_hard
+        singles = tiled_product(Y, self.projection)
+        sums = self.kernel.Sums(
+            np.zeros(components.shape), np.zeros(components.shape), np.zeros(components.shape[1]), _NONE
+        )
+        alone, single, s, squares, by_singles, totals = whole.maxima(
+            self.tables, tree, Y, singles, (*self._constants, n_candidates), self.singletons, weights, sums
+        )
+        emphasis = self.model.weight_of_singles - 1.0
+        whole.add_singles(components, sums, single, alone.T @ Y, squares if hard else by_singles, hard, emphasis)
+        precision = self.tables.precision
+        carrier = squares @ precision + totals.weight * np.sum(LOG_2PI - np.log(precision))
+        constant = totals.weight * self.log_empty - 0.5 * carrier
+        value = float(constant + free_energy(totals.log_normaliser, totals.energy, self.beta))
+        return value, MaximalCausesStatistics(totals.weight, s, sums.a, sums.ay, sums.squares)
+
+    @cached_property
+    def _constants(self) -> tuple[np.ndarray, ...]:
+        bound = self._upper_bound
+        spread = np.broadcast_to(bound.spread, (self.model.n_features,)).copy()
+        return self.offset, spread, bound.white, bound.log_activation
 
     def _squares(self, weights: np.ndarray, Y: np.ndarray, a: np.ndarray, ay: np.ndarray) -> np.ndarray:
         """sum_n w_n <(y - mean)^2> over states whose mean is in each dimension the one latent's that A is 1 for."""

@@ -180,6 +180,28 @@ class SpikeSlabEStep(TruncatedEStep):
         statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz, ss)
         return Accumulated(free_energies, statistics, moments.s)
 
+    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> tuple[float, Any] | None:
+        """Of complete rows; those of correlated coefficients are slower by far than what lies between calls."""
+        if self.correlated or self.model.noise.shape == "full":
+            return None
+        problem = self.complete._replace(linear=tiled_product(Y, self.projection))
+        constants = self.slab_mean, problem.constant - self.log_odds, n_candidates
+        moments, tree = self._no_moments(len(Y)), subset_tree(n_candidates, self.max_active)
+        s, x, squares, totals = numba_cpu.load("whole_chunks").slabs(
+            Y, problem, constants, tree, self.singletons, weights, moments
+        )
+        total = float(squares.sum())
+        if np.isnan(total):
+            return None
+        constant = totals.weight * (self.log_empty - self.whiten.log_scale.sum())
+        constant -= 0.5 * float(squares @ (1.0 / np.square(self.whiten.factor)))
+        xy = self.unit[:, None] * (moments.x.T @ Y)
+        yy = squares if self.model.noise.shape == "diagonal" else np.asarray(total)
+        xx = self.kernel.symmetric(moments.xx, self.unit)
+        correlated = np.zeros(0), _NOTHING, _NOTHING
+        statistics = SpikeSlabStatistics(totals.weight, s, self.unit * x, xx, xy, yy, *correlated)
+        return float(constant + free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)), statistics
+
     def _squares(self, Y: np.ndarray, weights: np.ndarray, moments: Any) -> np.ndarray:
         """sum_n w_n <y y^T>, as much of it as the noise's shape needs."""
         shape = self.model.noise.shape
@@ -193,17 +215,21 @@ class SpikeSlabEStep(TruncatedEStep):
     def _expectations(self, part: RowTerms, candidates: np.ndarray, weights: np.ndarray | None = None):
         """F_n and the moments of some rows; candidates are those of all rows."""
         chosen = candidates[part.rows]
-        n_rows, (H, D) = len(chosen), self.whitened.shape
-        n_correlated = H if self.correlated else 0
-        moments = self.kernel.Moments(
-            np.empty((n_rows, H)), np.empty((n_rows, H)), np.zeros((H, H)), np.zeros(n_correlated),
-            np.zeros((n_correlated, n_correlated)), np.zeros((n_correlated, n_correlated)), np.zeros((H, D)),
-            np.zeros(D),
-        )  # fmt: skip
+        n_rows, moments = len(chosen), self._no_moments(len(chosen))
         tree = subset_tree(chosen.shape[1], self.max_active)
         weights = np.zeros(n_rows) if weights is None else weights
         log_normaliser, energy = self.kernel.expectations(part.problem, chosen, tree, self.singletons, weights, moments)
         return self._free_energies(part, log_normaliser, energy), moments
+
+    def _no_moments(self, n_rows: int) -> Any:
+        """To be filled in."""
+        H, D = self.whitened.shape
+        n_correlated = H if self.correlated else 0
+        return self.kernel.Moments(
+            np.empty((n_rows, H)), np.empty((n_rows, H)), np.zeros((H, H)), np.zeros(n_correlated),
+            np.zeros((n_correlated, n_correlated)), np.zeros((n_correlated, n_correlated)), np.zeros((H, D)),
+            np.zeros(D),
+        )  # fmt: skip
 
     def _free_energies(self, part: RowTerms, log_normaliser: np.ndarray, energy: np.ndarray) -> np.ndarray:
         """The kernel's log joints are relative to the empty state's, and multiplied by beta."""
