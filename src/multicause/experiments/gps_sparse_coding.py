@@ -85,11 +85,11 @@ def count_found(components: np.ndarray) -> int:
 
 ROWS = [
     Row(f"{model}, {selection}{suffix}", run_trial, {**MODELS[model], "selection": selection, **more}, (), n, 10)
-    for suffix, models, more, n in (
-        ("", MODELS, {}, 10),  # one fit each, as in the paper
-        (_BEST_OF_5, ("binary", "spike-slab"), {"n_init": 5}, 4),
+    for suffix, models, selections, more, n in (
+        ("", MODELS, SELECTIONS, {}, 10),  # one fit each, as in the paper
+        (_BEST_OF_5, ("binary", "spike-slab"), ("model-based", "rbf"), {"n_init": 5}, 4),
     )
-    for model, selection in product(models, SELECTIONS)
+    for model, selection in product(models, selections)
 ]
 
 
