@@ -21,10 +21,15 @@ from pathlib import Path
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(_name, "1")
 
-from multicause.experiments import EXPERIMENTS, Options
-from multicause.experiments.experiment import REPORTED_SEEDS, Outcome, judged
+from multicause.experiments import EXPERIMENTS, Options  # noqa: E402  (threads are counted at import)
+from multicause.experiments.experiment import REPORTED_SEEDS, Outcome, judged  # noqa: E402
 
-TIMED = {"et-scaling", "gsc-scaling", "gsc-clustering", "et-quality"}  # the last listens to iterations, in its own process
+TIMED = {
+    "et-scaling",
+    "gsc-scaling",
+    "gsc-clustering",
+    "et-quality",
+}  # the last listens to iterations, in its own process
 # seconds of a trial, roughly, by experiment and a part of the row's title: the first that fits; elsewhere one
 SECONDS = {
     "et-linca-speech": {"H=400": 160, "": 100},
@@ -177,7 +182,9 @@ def conclude(key: tuple, trials: dict, seconds: dict, output: Path) -> None:
     record["made_with"]["machine"] += ", a pool of single trials: seconds are of one core"
     output.mkdir(parents=True, exist_ok=True)
     name = key[0] if key[1] is None else f"{key[0]}-components-{key[1]}"
-    text = json.dumps(record, indent=1, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
+    text = json.dumps(
+        record, indent=1, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
+    )
     (output / f"{name}.json").write_text(text, encoding="utf-8")
     print(f"{name}: {spent:.0f} s", flush=True)
 

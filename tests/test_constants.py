@@ -17,15 +17,17 @@ READS_FIRST = {"et-linca-speech", "et-mca-grass", "mca-grass"}  # their tables h
 
 def settings_of(name, row):
     """All settings of a row, those it leaves at their defaults included."""
-    if "estimator" in row.setting and hasattr(row.setting["estimator"], "get_params"):
-        if not isinstance(row.setting["estimator"], type):
-            return row.setting["estimator"].get_params()
+    estimator = row.setting.get("estimator", type)
+    if not isinstance(estimator, type):
+        return estimator.get_params()
     kinds = {bars_trial: BarsSetting, quality_curves: BarsSetting, learn_bars: BarsSetting, likelihood_trial: Start}
     kind = {**kinds, maximal_trial: MaximalSetting}.get(row.task)
     if kind is not None:
         return attributes(kind(**row.setting))
     named = {"n_init": 1, **row.setting}
-    return named | {key: v for part in ("curve", "reading") if part in named for key, v in attributes(named[part]).items()}
+    return named | {
+        key: v for part in ("curve", "reading") if part in named for key, v in attributes(named[part]).items()
+    }
 
 
 def attributes(whole):

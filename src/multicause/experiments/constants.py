@@ -65,7 +65,7 @@ def _on_other_data(rows: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]
     return {f"{title} {OTHER_DATA}": differs for title, differs in rows.items()}
 
 
-# "the diagonal of Psi", "Sigma to the covariance across the data points": the model has both in full (GSC eq. 1-3, 8-10)
+# eq. 1-3, 8-10: both covariances in full, unless the text says otherwise
 _GENERAL = {"noise": "full", "slab": "full", "slab_update": "moments"}
 _GSC_START = "paper"  # footnote 2
 _GSC_HOUSE = {
@@ -88,7 +88,9 @@ _GRASS = {
     "max_active": 3,
     "singletons": True,
     "smoothing": Smoothing(judging=False, emphasis=False),
-    "annealing": Annealing(4.0, 1.05, 0.05, 0.6, parameter_noise=0.01, noise_share=1.0, classification=DataClassification()),
+    "annealing": Annealing(
+        4.0, 1.05, 0.05, 0.6, parameter_noise=0.01, noise_share=1.0, classification=DataClassification()
+    ),
     "fixed": ("activation", "noise_variance"),
     "max_iter": 800,
 }
@@ -133,7 +135,9 @@ CONSTANTS = {
         "MCA Table 1, Appendix E",
         {**_MCA08, "n_components": 10},
         {
-            **_each(*(f"{name}, {noise}" for name in ("MCA3", "R-MCA2", "R-MCA_NN") for noise in ("noisy", "noiseless"))),
+            **_each(
+                *(f"{name}, {noise}" for name in ("MCA3", "R-MCA2", "R-MCA_NN") for noise in ("noisy", "noiseless"))
+            ),
             **_each("R-MCA_NN, noiseless, learning time"),
         },
     ),
@@ -218,7 +222,11 @@ CONSTANTS = {
     "et-nmf-mnist": Constants(
         "ET §4.1.2, Figures 5, 6",
         {"singletons": False},
-        {"digits": {"annealing": Annealing(13.0, parameter_noise=0.05, noise_share=1.0, classification=DataClassification())}},
+        {
+            "digits": {
+                "annealing": Annealing(13.0, parameter_noise=0.05, noise_share=1.0, classification=DataClassification())
+            }
+        },
     ),
     "et-linca-speech": Constants(
         "ET §4.3.2, Figure 11",

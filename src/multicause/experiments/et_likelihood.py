@@ -53,7 +53,9 @@ def _share_used_well(fit: Any, bars: Bars) -> float:
 def _apart(fit: Any, exact: Any, bars: Bars) -> float | None:
     """Between the components of the same bars."""
     singletons = np.eye(len(fit.components_))
-    both = [found_causes(f.components_, bars.components, f.log_joint(bars.components, singletons)) for f in (fit, exact)]
+    both = [
+        found_causes(f.components_, bars.components, f.log_joint(bars.components, singletons)) for f in (fit, exact)
+    ]
     if not all(recovery.all_found for recovery in both):
         return None
     W, V = (f.components_[recovery.unit] for f, recovery in zip((fit, exact), both, strict=True))

@@ -100,7 +100,13 @@ def _digit_figure(outcomes: list[Outcome]) -> Any:
 
 _DIGIT_ROWS = [
     Row("digits", rebuild_digits, PAPERS, _DIGIT_CHECKS, n_trials=5),
-    Row("digits (ours: pixels up to 0.8, all points contribute, less noise)", rebuild_digits, OWN, _DIGIT_CHECKS, n_trials=5),
+    Row(
+        "digits (ours: pixels up to 0.8, all points contribute, less noise)",
+        rebuild_digits,
+        OWN,
+        _DIGIT_CHECKS,
+        n_trials=5,
+    ),
 ]
 
 
@@ -191,5 +197,7 @@ _RATIOS = {"squared errors / NMF's": lambda trial: trial[:3]}
 _LENGTH = {"n_iter": lambda fit: fit.n_iter_}
 EXPERIMENTS = [
     Experiment("et-nmf-mnist", _DIGITS, ET, _DIGIT_ROWS, _digit_figure, {"max_iter": 20}, _RATIOS, needs_data=True),
-    Experiment("et-linca-speech", _SPEECH, ET, _speech_rows, _speech_figure, _QUICK, _LENGTH, needs_data=True, full=SIZE),
+    Experiment(
+        "et-linca-speech", _SPEECH, ET, _speech_rows, _speech_figure, _QUICK, _LENGTH, needs_data=True, full=SIZE
+    ),
 ]

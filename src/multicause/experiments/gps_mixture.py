@@ -43,7 +43,11 @@ def fit_mixture(
         given = {"n_init": 1, "means_init": X[rng.choice(len(X), 3, replace=False)]}
         given |= {"precisions_init": precisions[:, None, None] * np.eye(2), "weights_init": np.full(3, 1.0 / 3.0)}
     if start == OPTIMUM:
-        given = {"means_init": means, "precisions_init": np.tile(np.eye(2), (3, 1, 1)), "weights_init": np.ones(3) / 3.0}
+        given = {
+            "means_init": means,
+            "precisions_init": np.tile(np.eye(2), (3, 1, 1)),
+            "weights_init": np.ones(3) / 3.0,
+        }
     given |= {"max_iter": max_iter, "tol": 0.0, "random_state": seed, "n_jobs": 1}
     return TruncatedGaussianMixture(3, n_candidates=n_candidates, selection=GPSelect(kernel), **given).fit(X)
 

@@ -138,6 +138,8 @@ _KEPT = {
 _ET_QUICK = {"n_patches": 4000, "max_iter": 20}
 _MCA_QUICK = {"n_patches": 1000, "max_iter": 10, "n_presentations": 2000}
 EXPERIMENTS = [
-    Experiment("et-mca-grass", "Parts of grass", ET, _et_rows, _figure, _ET_QUICK, _KEPT, needs_data=True, full=ET_SIZE),
+    Experiment(
+        "et-mca-grass", "Parts of grass", ET, _et_rows, _figure, _ET_QUICK, _KEPT, needs_data=True, full=ET_SIZE
+    ),
     Experiment("mca-grass", "Parts of grass", MCA08, _mca_rows, _figure, _MCA_QUICK, _KEPT, needs_data=True),
 ]

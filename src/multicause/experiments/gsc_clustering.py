@@ -71,7 +71,9 @@ def log_likelihoods(params: SpikeSlabParams, Y: np.ndarray, states: np.ndarray) 
 
 def _rows(sizes: tuple[int, ...] = (500, 1000, 2000, 4000)) -> Iterator[Row]:
     for n_samples in sizes:
-        yield Row(f"N={n_samples} (ours: on one core instead of 24 nodes)", three_ways, {"n_samples": n_samples}, CHECKS)
+        yield Row(
+            f"N={n_samples} (ours: on one core instead of 24 nodes)", three_ways, {"n_samples": n_samples}, CHECKS
+        )
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:

@@ -13,7 +13,6 @@ from multicause.media import read_image
 from multicause.metrics import psnr
 from multicause.tasks import denoise_image
 
-
 USED = 1e-3  # activation from which on a cause counts as used
 
 
@@ -29,7 +28,9 @@ def clean_house(seed: int, noise: float, side: int | None = None, start: Start =
     """Noise that the method is not told of, on all overlapping patches of the house, or of its upper left corner."""
     house, noisy = _noisy_house(seed, noise, side)
     if start == "paper":
-        drawn = papers_draw(settings["n_components"], settings["patch_size"] ** 2, seed, settings.get("slab", "diagonal"))
+        drawn = papers_draw(
+            settings["n_components"], settings["patch_size"] ** 2, seed, settings.get("slab", "diagonal")
+        )
         settings["init"] = {**drawn, "noise_variance": float(noisy.var())}
     result = denoise_image(noisy, value_range=(0.0, 255.0), random_state=seed, n_jobs=1, **settings)
     n_used = int((result.estimator.activation_ > USED).sum())
@@ -53,7 +54,11 @@ def bm3d_house(seed: int, noise: float, side: int | None = None, **_: Any) -> Cl
 # all that `denoise_image` decides by itself is named here, so that its defaults may change
 COMMON: dict[str, Any] = {"patch_size": 8, "n_passes": 1, "weights": "uniform", "max_patches": 100_000, "tol": 0.0}
 PAPER: dict[str, Any] = {**COMMON, "subtract_mean": False, "start": "paper"}
-LETTER: dict[str, Any] = {**PAPER, "slab": "full", "slab_update": "moments"}  # one noise variance, which is what `noise` is by default
+LETTER: dict[str, Any] = {
+    **PAPER,
+    "slab": "full",
+    "slab_update": "moments",
+}  # one noise variance, which is what `noise` is by default
 MEANS_OFF: dict[str, Any] = {**COMMON, "subtract_mean": True}
 MAX_ITER = {64: 65, 256: 65, 400: 120}  # of H (GSC §5.5)
 FACTORED_ITER = 120

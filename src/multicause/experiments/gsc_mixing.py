@@ -106,7 +106,7 @@ def advantage(method: str = TRUNCATED, rival: str = FACTORED, equal: bool = Fals
 
 def indices_of(methods: Iterable[str]) -> list[Check]:
     """The indices themselves, which the paper shows in a figure."""
-    return [Check(INDEX, itemgetter(method), label=f"{{}}, {method}") for method in methods]
+    return [Check(f"{INDEX}, {method}", itemgetter(method)) for method in methods]
 
 
 def method_points(panel: str, x: float, outcome: Outcome) -> Iterator[Point]:

@@ -129,7 +129,13 @@ HOMOSCEDASTIC = {**GENERAL, "noise": "isotropic"}
 
 
 def speech_error(
-    seed: int, posterior: str, n_samples: int, start: Start, model: Mapping[str, Any], max_iter: int = 350, axes: str = ""
+    seed: int,
+    posterior: str,
+    n_samples: int,
+    start: Start,
+    model: Mapping[str, Any],
+    max_iter: int = 350,
+    axes: str = "",
 ) -> dict[str, float]:
     """The index of a fit that may begin at the principal axes, and of these, which is what the start knows.
 

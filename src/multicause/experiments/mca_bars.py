@@ -119,7 +119,9 @@ TABLES = {
         *_restricted("noisy", (0.98, 0.99), **_NOISY),
         *_restricted("noiseless", (0.96, 0.99), **_CLEAN),
         # "virtually the same behavior" as R-MCA2's (§6.4)
-        _row("R-MCA_NN, noisy (ours: rate 0.1, cooled in equal steps)", 0.98, algorithm="R-MCA_NN", **_NOISY, **_COOLED),
+        _row(
+            "R-MCA_NN, noisy (ours: rate 0.1, cooled in equal steps)", 0.98, algorithm="R-MCA_NN", **_NOISY, **_COOLED
+        ),
         _own("noisy, parameter noise", **_NOISY),
         _own("noiseless, parameter noise", **_CLEAN),
         _ours("noisy, best of 5", 5, "R-MCA2", **_NOISY),

@@ -30,7 +30,7 @@ def _machine() -> str:
 
 
 def _commit() -> str:
-    """Of the source tree that runs, with a plus where it was changed since; outside of one what MULTICAUSE_COMMIT says."""
+    """Of the source tree that runs, with a plus where it was changed since; else what MULTICAUSE_COMMIT says."""
     here = Path(__file__).parent
     try:
         said = subprocess.run(

@@ -111,7 +111,6 @@ class SpikeSlabPrior(BernoulliPrior):
         floor = SMALLEST_SPREAD**2 * (np.diag(covariance) + mean**2)
         return {"slab_mean": mean, "slab_covariance": floored_covariance(covariance, floor)}
 
-
     def _matched_slab(self, params: Any, statistics: Any, fixed: frozenset[str]) -> dict[str, np.ndarray]:
         """mu = sum <x> / sum <s>,   Psi = sum [<x x^T> - <s s^T> * mu mu^T] / sum <s s^T>, entry by entry.
 

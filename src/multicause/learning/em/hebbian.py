@@ -132,7 +132,9 @@ class HebbianLearning:
         for n_patterns in np.diff(ends)[state.number :]:
             number, params, value = state.number, state.params, self._free_energy(state.params)
             rules = self._rules(number)
-            for rule, patterns in zip(rules, np.array_split(sampler.draw(int(n_patterns), rng), len(rules)), strict=True):
+            for rule, patterns in zip(
+                rules, np.array_split(sampler.draw(int(n_patterns), rng), len(rules)), strict=True
+            ):
                 state = state._replace(params=rule.present(self.model, state.params, patterns, rng))
             state = state._replace(number=number + 1)
             temperature = rules[0].temperature
