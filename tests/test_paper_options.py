@@ -3,12 +3,30 @@
 import numpy as np
 import pytest
 
-from multicause import GSC, InvECA, RestrictedMCA, UPoE
+from multicause import GSC, InvECA, LinCA, RestrictedMCA, UPoE
 from multicause.datasets import make_bars, make_scenes, shape_objects
+from multicause.experiments.callbacks import Listener
 from multicause.learning import Stop
 from multicause.learning.em.hebbian import HebbianRule
 from multicause.models import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
 from multicause.models.priors import SpikeSlabPrior
+
+# ---- ET Figure 4C: what an estimator knows while it learns ----
+
+
+def test_a_callback_may_ask_the_estimator_of_each_iteration():
+    bars = make_bars(100, size=3, random_state=0)
+    scores = []
+
+    class Listening(Listener):
+        def on_fit_task_end(self, estimator, context, *, fitted_estimator=None):
+            if fitted_estimator is not None:
+                scores.append(fitted_estimator.score(bars.X))
+
+    fit = LinCA(6, max_iter=4, tol=0.0, random_state=0).set_callbacks(Listening()).fit(bars.X)
+    np.testing.assert_allclose(scores, fit.free_energy_[: len(scores)])
+    assert len(scores) >= 4
+
 
 # ---- GSC eq. 8, 9: a full Psi by matched moments ----
 
