@@ -23,7 +23,8 @@ HEAD = """# Results
 Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals. A row without "(ours)" has the paper's
 settings and data, one with "(ours: other data)" its settings. Met: at least as good as published. Within noise: not so,
 but the published value lies in the interval, and there are at least as many trials as the paper has. What was tried
-where a row is short: [NOTES.md](NOTES.md).
+where a row is short: [NOTES.md](NOTES.md). Experiments without a record here were last run before records were kept:
+[EARLIER.md](EARLIER.md).
 """
 
 
@@ -41,12 +42,20 @@ def kind(row: dict) -> str:
     return OURS if "(ours" in row["setting"] else PAPERS
 
 
+def few(row: dict) -> bool:
+    """Whether there were fewer trials than the paper has."""
+    return row.get("trials") is not None and row["trials"][0] < row["trials"][1]
+
+
 def summary(records: list[dict]) -> list[str]:
-    """How many figures are met, within noise, short."""
-    counts = Counter((kind(row), row["verdict"]) for record in records for row in record["rows"] if row["verdict"])
-    lines = ["| rows | met | within noise | short |", "| --- | --- | --- | --- |"]
+    """How many figures are met, within noise, short; those of too few trials by themselves."""
+    judged = [row for record in records for row in record["rows"] if row["verdict"]]
+    counts = Counter((kind(row), few(row), row["verdict"]) for row in judged)
+    lines = ["| figures | met | within noise | short |", "| --- | --- | --- | --- |"]
     for whose in KINDS:
-        lines.append(f"| {whose} | {' | '.join(str(counts[whose, verdict]) for verdict in VERDICTS)} |")
+        for too_few, words in ((False, ""), (True, ", of fewer trials than the paper's")):
+            cells = " | ".join(str(counts[whose, too_few, verdict]) for verdict in VERDICTS)
+            lines.append(f"| {whose}{words} | {cells} |")
     return [*lines, ""]
 
 
@@ -55,7 +64,7 @@ def value(row: dict) -> str:
     if row["interval"] is not None:
         low, high = row["interval"]
         text += f" [{low:.3g}, {high:.3g}]"
-    return text
+    return f"{text} ({row['trials'][0]} of {row['trials'][1]} trials)" if few(row) and row["verdict"] else text
 
 
 def table(record: dict) -> list[str]:

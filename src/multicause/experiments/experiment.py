@@ -293,11 +293,11 @@ def run_row(row: Row, options: Options) -> Outcome:
 
 def judged(row: Row, trials: list[Any]) -> Outcome:
     """A row with what its trials show."""
-    findings = [_of_few(check(row.title, trials), len(trials), row.wanted_trials) for check in row.checks]
+    findings = [of_trials(check(row.title, trials), len(trials), row.wanted_trials) for check in row.checks]
     return Outcome(row, trials, findings)
 
 
-def _of_few(found: Finding, n_trials: int, wanted: int) -> Finding:
+def of_trials(found: Finding, n_trials: int, wanted: int) -> Finding:
     """Fewer trials than the paper's have wider intervals: these excuse nothing."""
     noisy = found.verdict is Verdict.WITHIN_NOISE and n_trials < wanted
     return replace(found, verdict=Verdict.SHORT if noisy else found.verdict, trials=(n_trials, wanted))

@@ -178,7 +178,7 @@ def sparse_data(curve: Curve, n_samples: int, seed: int) -> tuple[np.ndarray, np
 
 
 def _index(curve: Curve, published: Published, title: str, trials: list[dict[str, float]]) -> Finding:
-    return Check(INDEX, itemgetter(curve.title), published, f"{{}}, {len(trials)} trials")(title, trials)
+    return Check(INDEX, itemgetter(curve.title), published)(title, trials)
 
 
 def _consistency_rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:
