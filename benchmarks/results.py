@@ -15,16 +15,17 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "records"
-SHOWN = {"met": "met", "within noise": "within noise", "short": "**short**", None: ""}
-VERDICTS = ("met", "within noise", "short")
+TOO_FEW = "too few trials"
+VERDICTS = ("met", "within noise", "short", TOO_FEW)
+SHOWN = {"met": "met", "within noise": "within noise", "short": "**short**", TOO_FEW: TOO_FEW, None: ""}
 PAPERS, OTHER_DATA, OURS = KINDS = ("the papers' settings and data", "the papers' settings, other data", "ours")
 HEAD = """# Results
 
 Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals. A row without "(ours)" has the paper's
 settings and data, one with "(ours: other data)" its settings. Met: at least as good as published. Within noise: not so,
-but the published value lies in the interval, and there are at least as many trials as the paper has. What was tried
-where a row is short: [NOTES.md](NOTES.md). Experiments without a record here were last run before records were kept:
-[EARLIER.md](EARLIER.md).
+but the published value lies in the interval. No verdict is passed on fewer trials than the paper has: that they are too
+few is said in its place. What was tried where a row is short: [NOTES.md](NOTES.md). Experiments without a record here
+were last run before records were kept: [EARLIER.md](EARLIER.md).
 """
 
 
@@ -47,15 +48,17 @@ def few(row: dict) -> bool:
     return row.get("trials") is not None and row["trials"][0] < row["trials"][1]
 
 
+def verdict(row: dict) -> str | None:
+    """Two trials of fifty show nothing, either way."""
+    return TOO_FEW if row["verdict"] and few(row) else row["verdict"]
+
+
 def summary(records: list[dict]) -> list[str]:
-    """How many figures are met, within noise, short; those of too few trials by themselves."""
-    judged = [row for record in records for row in record["rows"] if row["verdict"]]
-    counts = Counter((kind(row), few(row), row["verdict"]) for row in judged)
-    lines = ["| figures | met | within noise | short |", "| --- | --- | --- | --- |"]
+    """How many figures are met, within noise, short."""
+    counts = Counter((kind(row), verdict(row)) for record in records for row in record["rows"])
+    lines = [f"| figures | {' | '.join(VERDICTS)} |", "| --- | --- | --- | --- | --- |"]
     for whose in KINDS:
-        for too_few, words in ((False, ""), (True, ", of fewer trials than the paper's")):
-            cells = " | ".join(str(counts[whose, too_few, verdict]) for verdict in VERDICTS)
-            lines.append(f"| {whose}{words} | {cells} |")
+        lines.append(f"| {whose} | {' | '.join(str(counts[whose, each]) for each in VERDICTS)} |")
     return [*lines, ""]
 
 
@@ -78,7 +81,7 @@ def table(record: dict) -> list[str]:
         told = [f"{row['measure']} {value(row)}" for row in rows if row not in judged]
         for place, row in enumerate(judged):
             ours = "; ".join([value(row), *(told if place == 0 else [])])
-            lines.append(f"| {setting} | {row['measure']} | {row['published']} | {ours} | {SHOWN[row['verdict']]} |")
+            lines.append(f"| {setting} | {row['measure']} | {row['published']} | {ours} | {SHOWN[verdict(row)]} |")
     return [*lines, ""]
 
 

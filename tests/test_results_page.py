@@ -49,16 +49,13 @@ def test_few_trials_are_counted_by_themselves_and_said(results):
     ]
     counts = results.summary([{"rows": rows}])
     assert counts[2:] == [
-        "| the papers' settings and data | 1 | 0 | 0 |",
-        "| the papers' settings and data, of fewer trials than the paper's | 1 | 0 | 0 |",
-        "| the papers' settings, other data | 0 | 0 | 1 |",
-        "| the papers' settings, other data, of fewer trials than the paper's | 0 | 0 | 0 |",
-        "| ours | 0 | 1 | 0 |",
-        "| ours, of fewer trials than the paper's | 0 | 0 | 0 |",
+        "| the papers' settings and data | 1 | 0 | 0 | 1 |",
+        "| the papers' settings, other data | 0 | 0 | 1 | 0 |",
+        "| ours | 0 | 1 | 0 | 0 |",
         "",
     ]
     lines = results.table({"experiment": "bars", "rows": rows})
-    assert "| noiseless | reliability | 90% | 0.5 [0.4, 0.6] (2 of 50 trials) | met |" in lines
+    assert "| noiseless | reliability | 90% | 0.5 [0.4, 0.6] (2 of 50 trials) | too few trials |" in lines
     assert lines[-2].startswith("| noisy (ours: best of 5) | reliability | 90% | 0.5 [0.4, 0.6]; reliability 3")
 
 
