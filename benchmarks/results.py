@@ -1,20 +1,32 @@
 """Write RESULTS.md from the records in benchmarks/records: `make results`.
 
-multicause reproduce NAME... --output results
+multicause reproduce NAME... --output results          # or benchmarks/batch.py, for many of them at once
+multicause bench --output results
 python benchmarks/results.py results        # takes the records of that run over, then writes RESULTS.md
 
-A record is what `multicause reproduce` wrote, without the details of single trials.
+A record is what these wrote, without the details of single trials.
 """
 
 import json
 import sys
 from collections import Counter
+from itertools import groupby
 from pathlib import Path
 
 HERE = Path(__file__).parent
 RECORDS = HERE / "records"
-SHOWN = {"met": "met", "within noise": "within noise", "short": "**short**", None: ""}
-PAPERS, OURS = "the papers' settings", "ours"
+TOO_FEW = "too few trials"
+VERDICTS = ("met", "within noise", "short", TOO_FEW)
+SHOWN = {"met": "met", "within noise": "within noise", "short": "**short**", TOO_FEW: TOO_FEW, None: ""}
+PAPERS, OTHER_DATA, OURS = KINDS = ("the papers' settings and data", "the papers' settings, other data", "ours")
+HEAD = """# Results
+
+Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals. A row without "(ours)" has the paper's
+settings and data, one with "(ours: other data)" its settings. Met: at least as good as published. Within noise: not so,
+but the published value lies in the interval. No verdict is passed on fewer trials than the paper has: that they are too
+few is said in its place. What was tried where a row is short: [NOTES.md](NOTES.md). Experiments without a record here
+were last run before records were kept: [EARLIER.md](EARLIER.md).
+"""
 
 
 def take_over(folder: Path) -> None:
@@ -26,46 +38,89 @@ def take_over(folder: Path) -> None:
 
 
 def kind(row: dict) -> str:
+    if "(ours: other data)" in row["setting"]:
+        return OTHER_DATA
     return OURS if "(ours" in row["setting"] else PAPERS
 
 
+def few(row: dict) -> bool:
+    """Whether there were fewer trials than the paper has."""
+    return row.get("trials") is not None and row["trials"][0] < row["trials"][1]
+
+
+def verdict(row: dict) -> str | None:
+    """Two trials of fifty show nothing, either way."""
+    return TOO_FEW if row["verdict"] and few(row) else row["verdict"]
+
+
 def summary(records: list[dict]) -> list[str]:
-    """How many rows are met, within noise, short."""
-    counts = Counter((kind(row), row["verdict"]) for record in records for row in record["rows"] if row["verdict"])
-    lines = ["| rows | met | within noise | short |", "| --- | --- | --- | --- |"]
-    for whose in (PAPERS, OURS):
-        cells = [str(counts[whose, verdict]) for verdict in ("met", "within noise", "short")]
-        lines.append(f"| {whose} | {' | '.join(cells)} |")
+    """How many figures are met, within noise, short."""
+    counts = Counter((kind(row), verdict(row)) for record in records for row in record["rows"])
+    lines = [f"| figures | {' | '.join(VERDICTS)} |", "| --- | --- | --- | --- | --- |"]
+    for whose in KINDS:
+        lines.append(f"| {whose} | {' | '.join(str(counts[whose, each]) for each in VERDICTS)} |")
     return [*lines, ""]
+
+
+def value(row: dict) -> str:
+    text = f"{row['measured']:.4g}"
+    if row["interval"] is not None:
+        low, high = row["interval"]
+        text += f" [{low:.3g}, {high:.3g}]"
+    return f"{text} ({row['trials'][0]} of {row['trials'][1]} trials)" if few(row) and row["verdict"] else text
 
 
 def table(record: dict) -> list[str]:
-    made = record["made_with"]
-    versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
-    where = f"{record['seconds']:.0f} s on {made['machine']}; commit {made['commit']}, {made['date']}; {versions}"
-    lines = [f"## `{record['experiment']}`", "", where, ""]
+    """A line for each figure that is judged; what is only told stands beside the first of its setting."""
+    lines = [f"## `{record['experiment']}`", ""]
     lines += ["| setting | measure | published | ours | verdict |", "| --- | --- | --- | --- | --- |"]
-    for row in sorted(record["rows"], key=kind, reverse=True):  # the paper's first
-        ours = f"{row['measured']:.4g}"
-        if row["interval"] is not None:
-            low, high = row["interval"]
-            ours += f" [{low:.3g}, {high:.3g}]"
-        cells = (row["setting"], row["measure"], row["published"], ours, SHOWN[row["verdict"]])
-        lines.append(f"| {' | '.join(cells)} |")
+    ordered = sorted(record["rows"], key=lambda row: KINDS.index(kind(row)))  # the papers' first
+    for setting, group in groupby(ordered, key=lambda row: row["setting"]):
+        rows = list(group)
+        judged = [row for row in rows if row["verdict"]] or rows[:1]
+        told = [f"{row['measure']} {value(row)}" for row in rows if row not in judged]
+        for place, row in enumerate(judged):
+            ours = "; ".join([value(row), *(told if place == 0 else [])])
+            lines.append(f"| {setting} | {row['measure']} | {row['published']} | {ours} | {SHOWN[verdict(row)]} |")
     return [*lines, ""]
+
+
+def speeds(records: list[dict]) -> list[str]:
+    lines = ["| benchmark | what | measured | wanted | verdict |", "| --- | --- | --- | --- | --- |"]
+    words = {True: "met", False: "**short**", None: ""}
+    for record in records:
+        for line in record["lines"]:
+            cells = (f"`{record['benchmark']}`", line["what"], line["measured"], line["wanted"], words[line["met"]])
+            lines.append(f"| {' | '.join(cells)} |")
+    return ["## Speed", "", *lines, ""] if records else []
+
+
+def origins(records: list[dict]) -> list[str]:
+    """Where and by what the records were made: each origin once."""
+    named: dict[str, list[str]] = {}
+    for record in records:
+        made = record["made_with"]
+        versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
+        origin = f"{made['machine']}; commit {made['commit']}, {made['date']}; {versions}"
+        spent = f" ({record['seconds']:.0f} s)" if "seconds" in record else ""
+        named.setdefault(origin, []).append(f"`{record.get('experiment') or 'bench ' + record['benchmark']}`{spent}")
+    return ["## Made with", "", *(f"- {origin}: {', '.join(names)}" for origin, names in named.items()), ""]
+
+
+def page(everything: list[dict]) -> str:
+    experiments = [record for record in everything if "experiment" in record]
+    lines = [*summary(experiments), *(line for record in experiments for line in table(record))]
+    lines += speeds([record for record in everything if "benchmark" in record]) + origins(everything)
+    return "\n".join([HEAD, *lines])
 
 
 def main(arguments: list[str]) -> None:
     for folder in arguments:
         take_over(Path(folder))
-    records = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDS.glob("*.json"))]
-    if not records:
+    everything = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(RECORDS.glob("*.json"))]
+    if not everything:
         sys.exit(f"There are no records in {RECORDS}: run `multicause reproduce`, then `make results FROM=results`.")
-    page = ["# Results", "", "Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals."]
-    page += ["What was tried where a row is short: [NOTES.md](NOTES.md).", "", *summary(records)]
-    for record in records:
-        page += table(record)
-    (HERE / "RESULTS.md").write_text("\n".join(page), encoding="utf-8")
+    (HERE / "RESULTS.md").write_text(page(everything), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ FITS = {
     "UPoE": (UPoE(), SOURCES),
     "UPoE, parallel": (UPoE(3, algorithm="parallel"), SOURCES),
     "UPoE, sequential": (UPoE(4, algorithm="sequential"), SOURCES),
+    "UPoE, back-fitting": (UPoE(4, algorithm="backfitting"), SOURCES),
 }  # fmt: skip
 
 

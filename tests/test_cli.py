@@ -232,7 +232,8 @@ def test_doctor_exits_with_1_when_the_self_test_fails(monkeypatch, outcome):
 
 
 def experiment(name, run):
-    return SimpleNamespace(name=name, title=f"Title of {name}", paper="ET", run=run)
+    rows = [SimpleNamespace(title=f"{name}, noisy", follows_paper=True, ours=False)]
+    return SimpleNamespace(name=name, title=f"Title of {name}", paper="ET", run=run, table=lambda options: rows)
 
 
 def result_with(verdict, figure=None):
@@ -311,6 +312,9 @@ def test_reproduce_goes_on_after_an_experiment_without_its_data(experiments, fol
 def test_reproduce_names_the_experiments_it_knows(experiments):
     said = succeed("reproduce", "--list")
     assert all(f"Title of {name}" in said for name in ("good", "short", "open", "no-data"))
+    assert "good, noisy" in succeed("reproduce", "--list", "good")
+    assert "--all runs every experiment. Leave it out to run good." in refused("reproduce", "good", "--all")
+    assert "--quick and --full ask for different sizes." in refused("reproduce", "--quick", "--full")
     assert "There is no experiment 'godo'. Known are: good, short, open, no-data." in refused("reproduce", "godo")
 
 
@@ -328,6 +332,14 @@ def test_bench_prints_what_was_measured(benchmarks):
     said = succeed("bench", "--quick")
     for words in ("one iteration", "0.1 s", "0.15 s", "met", "exponent", "for information"):
         assert words in said
+
+
+def test_bench_writes_a_record_of_each_benchmark(benchmarks, folder):
+    succeed("bench", "--quick", "--output", "out")
+    record = json.loads((folder / "out/bench-fast.json").read_text())
+    assert record["lines"] == [{"what": "one iteration", "measured": "0.1 s", "wanted": "0.15 s", "met": True}]
+    assert set(record["made_with"]) == {"commit", "versions", "machine", "date"}
+    assert (folder / "out/bench-plain.json").exists()
 
 
 def test_bench_exits_with_1_when_it_falls_short(benchmarks):

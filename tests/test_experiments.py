@@ -53,7 +53,17 @@ from multicause.models import MaximalCauses
 
 TABLES = {**ET_TABLES, **MCA_TABLES}
 
-LONG = {"et-mca-bars", "et-mca-overlap-16", "et-quality", "et-scaling", "mca-likelihood", "mca-overlap-16", "mca-dense"}
+LONG = {
+    "et-likelihood",
+    "gps-occlusion",
+    "et-mca-bars",
+    "et-mca-overlap-16",
+    "et-quality",
+    "et-scaling",
+    "mca-likelihood",
+    "mca-overlap-16",
+    "mca-dense",
+}
 LONG |= {"et-mca-grass", "et-linca-speech", "et-nmf-mnist", "mca-acoustic", "mca-grass", "gsc-denoise"}
 CHEAP = [name for name, experiment in EXPERIMENTS.items() if name not in LONG and not experiment.needs_data]
 CHEAP_ON_DATA = [name for name, experiment in EXPERIMENTS.items() if name not in LONG and experiment.needs_data]
@@ -109,7 +119,7 @@ def test_an_index_is_not_worse_if_the_paired_difference_may_be_zero():
         assert against("ours", "theirs", "sources", trials).verdict is verdict
 
 
-def test_faces_are_compared_in_training_by_sign_and_in_test_by_standard_errors():
+def test_faces_are_compared_in_pairs_over_the_splits():
     def faces(training, test):
         """Trials in which PAR is ahead by so much; the standard errors of both add up to 0.5."""
         rival, error = [0.0, 0.0, 0.3], 0.4
@@ -119,10 +129,10 @@ def test_faces_are_compared_in_training_by_sign_and_in_test_by_standard_errors()
 
     cases = (((0.2, 0.3), (0.5, -0.7), Verdict.MET), ((-0.2, 0.1), (1.5, 1.2), Verdict.SHORT))
     for training, test, verdict in cases:
-        better, shown, different = (check("faces", faces(training, test)) for check in comparison("SEQ", 0))
-        assert (better.verdict, shown.verdict, different.verdict) == (verdict, None, verdict)
-        assert better.setting == "0 experts, PAR and SEQ"
-        assert different.interval is None
+        better, equal, of_one_split = (check("faces", faces(training, test)) for check in comparison("SEQ", 0))
+        assert (better.verdict, equal.verdict, of_one_split.verdict) == (verdict, verdict, None)
+        assert better.setting == "faces, 0 experts, PAR and SEQ"
+        assert of_one_split.measured == pytest.approx(np.mean(np.abs(test)) / 0.5)
 
 
 def test_every_experiment_goes_by_its_own_name():
@@ -189,7 +199,8 @@ def test_fewer_trials_than_the_papers_excuse_nothing():
     row = Row("bars", lambda seed: seed < 3, {}, [Check("reliability", bool, reliability(0.8))], n_trials=5)
     (of_five,) = run_row(row, Options(jobs=1, report=lambda line: None)).findings
     (of_four,) = run_row(row, Options(jobs=1, trials=4, report=lambda line: None)).findings
-    assert (of_five.verdict, of_four.verdict) == (Verdict.WITHIN_NOISE, Verdict.SHORT)
+    (of_ten,) = run_row(replace(row, published_trials=10), Options(jobs=1, report=lambda line: None)).findings
+    assert (of_five.verdict, of_four.verdict, of_ten.verdict) == (Verdict.WITHIN_NOISE, Verdict.SHORT, Verdict.SHORT)
 
 
 def test_the_text_of_a_bound():
@@ -288,17 +299,21 @@ def test_a_comparison_of_rows_is_added_to_their_own_findings():
 
 
 def test_seeds_are_the_first_of_those_kept_for_reports():
-    assert Options().seeds(25) == range(25)
-    assert Options(quick=True).seeds(25) == range(4)
-    assert Options(quick=True).seeds(2) == range(2)
-    assert Options(trials=7, quick=True).seeds(25) == range(7)
-    assert Options(trials=len(REPORTED_SEEDS)).seeds(25) == REPORTED_SEEDS
+    many, two, few = (
+        Row("bars", double, {}, n_trials=n, published_trials=of) for n, of in ((25, None), (2, 2), (5, 15))
+    )
+    assert Options().seeds(many) == range(25)
+    assert Options(quick=True).seeds(many) == range(2)
+    assert Options(quick=True).seeds(two) == range(2)
+    assert Options(trials=7, quick=True).seeds(many) == range(7)
+    assert Options(trials=len(REPORTED_SEEDS)).seeds(many) == REPORTED_SEEDS
+    assert (Options().seeds(few), Options(full=True).seeds(few)) == (range(5), range(15))
 
 
 @pytest.mark.parametrize("trials", [0, -1, 101])
 def test_trials_beyond_the_reported_seeds_are_refused(trials):
     with pytest.raises(ValueError, match=rf"trials must be from 1 to 100, the seeds kept for reports\. Got {trials}\."):
-        Options(trials=trials).seeds(25)
+        Options(trials=trials).seeds(Row("bars", double, {}, n_trials=25))
 
 
 def test_a_component_counts_once_and_only_if_it_is_much_like_a_cause():

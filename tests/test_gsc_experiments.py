@@ -10,6 +10,7 @@ from multicause.experiments.gsc_mixing import (
     CURVES,
     FACTORED,
     FACTORED_FULL,
+    GENERAL,
     GREEDY,
     TRUNCATED,
     advantage,
@@ -18,6 +19,7 @@ from multicause.experiments.gsc_mixing import (
     indices_of,
     method_settings,
     orthogonal_bases,
+    papers_start,
     perturbed_bases,
     robust_start,
     sparse_data,
@@ -83,7 +85,7 @@ def test_truncated_is_better_only_if_every_likely_difference_says_so():
     worse = trials_of(truncated=[0.2, 0.2], factored=[0.1, 0.1])
     assert advantage(equal=True)("x", worse).verdict is Verdict.SHORT
     found = [check("x", alike) for check in indices_of((TRUNCATED, FACTORED))]
-    assert [row.setting for row in found] == ["x, truncated", "x, factored"]
+    assert [row.measure for row in found] == ["Amari index, truncated", "Amari index, factored"]
     assert [row.verdict for row in found] == [None, None]
 
 
@@ -135,8 +137,23 @@ def test_a_pursuit_keeps_more_of_the_posterior_than_causes_judged_one_by_one():
     assert beside > 0.92
 
 
+def test_the_papers_start_is_drawn_as_its_footnote_says():
+    X = np.random.default_rng(0).standard_normal((500, 30)) @ np.diag(np.linspace(1.0, 3.0, 30))
+    start = papers_start(X, 1000, noise="full", slab="full")
+    np.testing.assert_array_equal(start["noise_variance"], np.cov(X.T))
+    assert 0.05 <= start["activation"].min() < 0.2 < 0.8 < start["activation"].max() <= 0.95
+    assert start["components"].std() == pytest.approx(1.0, abs=0.1)
+    assert (np.diag(start["slab_covariance"]) > 0.0).all()
+    assert np.count_nonzero(start["slab_covariance"]) == 30
+    fit = fit_directions(X, 1000, 2, start="paper", n_candidates=3, max_active=2, **GENERAL)
+    assert fit.slab_covariance_.shape == (30, 30)
+    one = papers_start(X, 1000)
+    assert one["noise_variance"] == pytest.approx(X.var(axis=0, ddof=1).mean())
+    np.testing.assert_array_equal(one["slab_covariance"], np.diag(start["slab_covariance"]))
+
+
 def test_directions_are_recovered():
-    X, bases = sparse_data(CURVES[0], 2000, seed=1000)
+    X, bases = sparse_data(CURVES[3], 2000, seed=1000)
     fit = fit_directions(X, 1000, 50, n_candidates=5, max_active=5)
     assert amari_index(fit.components_, bases) < 0.02
 

@@ -31,7 +31,7 @@ class IterationCallbacks:
         iteration = self._root.subcontext(task_name="iteration")
         iteration.call_on_fit_task_begin(estimator=self._estimator, X=self._X)
         return iteration.call_on_fit_task_end(
-            estimator=self._estimator, X=self._X, reconstruction_attributes=lambda: self._attributes(record.params)
+            estimator=self._estimator, X=self._X, reconstruction_attributes=lambda: self._attributes(record)
         )
 
     def close(self) -> None:

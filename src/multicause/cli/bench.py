@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import click
 
 from multicause.cli.choosing import choose
@@ -12,8 +16,9 @@ from multicause.cli.console import print_table, verdict
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "list_only", is_flag=True, help="List the benchmarks.")
 @click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for a record of each, bench-NAME.json.")
 @click.pass_context
-def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, quick: bool) -> None:
+def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, quick: bool, output: Path | None) -> None:
     """Run the benchmarks NAME..., or all of them. The exit code is 1 if one falls short."""
     from multicause.experiments.bench import BENCHMARKS
 
@@ -24,10 +29,23 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, quick: 
     short = False
     for name, benchmark in choose("benchmark", names, BENCHMARKS).items():
         rows = benchmark(quick)
+        if output is not None:
+            _write(output, name, rows)
         table = [(*said, verdict(_word(met), unknown="for information")) for *said, met in rows]
         print_table(name, ("what", "measured", "wanted", "verdict"), table)
         short = short or any(met is not None and not met for *_, met in rows)
     ctx.exit(int(short))
+
+
+def _write(folder: Path, name: str, rows: list[Any]) -> None:
+    from multicause.experiments.provenance import made_with
+    from multicause.files import atomic_write
+
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = [{"what": what, "measured": value, "wanted": wanted, "met": met} for what, value, wanted, met in rows]
+    record = {"benchmark": name, "made_with": made_with(), "lines": lines}
+    text = json.dumps(record, indent=1, default=bool)  # NumPy's truth values are none of JSON's
+    atomic_write(folder / f"bench-{name}.json", f"{text}\n".encode())
 
 
 def _word(met: bool | None) -> str | None:

@@ -16,14 +16,18 @@ from multicause.cli.pictures import write_png
 
 @click.command("reproduce")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--all", "everything", is_flag=True, help="All experiments, which is also what no NAME means.")
 @click.option("--list", "list_only", is_flag=True, help="List the experiments, or the rows of those named.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
 @click.option("--trials", type=click.IntRange(min=1), help="Trials per setting. [default: the paper's]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Trials run at once. [default: one per core]")
 @click.option("--components", type=click.IntRange(min=1), help="Number of components, where it is open.")
 @click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
+@click.option("--full", is_flag=True, help="The papers' sizes and numbers of trials, where the default ends sooner.")
 @click.pass_context
-def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output: Path, **options: Any) -> None:
+def command(
+    ctx: click.Context, names: tuple[str, ...], everything: bool, list_only: bool, output: Path, **options: Any
+) -> None:
     """Run the experiments NAME..., or all of them.
 
     Writes NAME.json and NAME.png to a folder. The exit code is 1 if a published figure is neither met nor within noise,
@@ -32,6 +36,10 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output:
     from multicause.datasets import DatasetNotFound
     from multicause.experiments import EXPERIMENTS, Options, Verdict
 
+    if everything and names:
+        raise ValueError(f"--all runs every experiment. Leave it out to run {', '.join(names)}.")
+    if options["quick"] and options["full"]:
+        raise ValueError("--quick and --full ask for different sizes. Give one of them.")
     experiments = choose("experiment", names, EXPERIMENTS)
     if list_only:
         _list(experiments, with_rows=bool(names))
@@ -52,18 +60,36 @@ def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, output:
     ctx.exit(max(codes))
 
 
+KINDS = ("as in the paper", "on other data", "ours")
+
+
 def _list(experiments: dict[str, Any], with_rows: bool) -> None:
-    """The experiments; where some are named, their rows: the paper's, and ours."""
+    """The experiments with the number of rows of each kind; where some are named, these rows."""
     if not with_rows:
-        rows = [(name, experiment.title, experiment.paper) for name, experiment in experiments.items()]
-        print_table("Experiments", ("name", "title", "paper"), rows)
+        lines = [(name, each.title, each.paper, *_counts(each)) for name, each in experiments.items()]
+        print_table("Experiments, and their rows", ("name", "title", "paper", *KINDS), lines)
         return
     for name, experiment in experiments.items():
-        titles: dict[bool, list[str]] = {False: [], True: []}
-        for row in experiment.table(_quick()):
-            titles[row.ours].append(row.title)
-        print_table(f"{name}: as in the paper", ("setting",), [(title,) for title in titles[False]])
-        print_table(f"{name}: ours", ("setting",), [(title,) for title in titles[True]])
+        titles = _titles(experiment)
+        for kind in KINDS:
+            print_table(f"{name}: {kind}", ("setting",), [(title,) for title in titles[kind]])
+
+
+def _counts(experiment: Any) -> tuple[str, ...]:
+    from multicause.datasets import DatasetNotFound
+
+    try:
+        titles = _titles(experiment)
+    except DatasetNotFound:
+        return ("?",) * len(KINDS)  # the table is made of its data
+    return tuple(str(len(titles[kind]) or "-") for kind in KINDS)
+
+
+def _titles(experiment: Any) -> dict[str, list[str]]:
+    titles: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    for row in experiment.table(_quick()):
+        titles[KINDS[2 if not row.follows_paper else 1 if row.ours else 0]].append(row.title)
+    return titles
 
 
 def _quick() -> Any:

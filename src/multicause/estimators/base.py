@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -478,10 +479,15 @@ class MulticauseEstimator(
             if checkpoint is not None:
                 stack.callback(checkpoint.flush)
                 consumers.append(checkpoint)
-            attributes = lambda params: self._attributes(params, X.dtype)  # noqa: E731
-            callbacks = IterationCallbacks(self, X, n_init * (n_steps + 1), attributes)
+            callbacks = IterationCallbacks(self, X, n_init * (n_steps + 1), partial(self._so_far, X.dtype))
             stack.enter_context(closing(callbacks))
             yield Readers(consumers, callbacks)
+
+    def _so_far(self, dtype, record: Record) -> dict[str, Any]:
+        """What a callback's estimator has learned after an iteration: it can be asked, as after an interrupted fit."""
+        history = np.array([record.free_energy])
+        run = {"free_energy_": history, "n_iter_": record.number, "stop_": Stop.INTERRUPTED}
+        return {**self._attributes(record.params, dtype), **run}
 
     def _keep(self, outcome: Outcome, dtype) -> None:
         for name, value in self._attributes(outcome.params, dtype).items():

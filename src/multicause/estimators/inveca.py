@@ -279,6 +279,10 @@ class InvECA(SelectingEstimator):
             raise ValueError(
                 f"The 'init' of InvECA has values for {', '.join(unknown)}. Known are: {', '.join(drawn._fields)}."
             )
+        for name in ("components", "masks"):
+            wanted = getattr(drawn, name).shape
+            if np.size(given.get(name, getattr(drawn, name))) != math.prod(wanted):
+                raise ValueError(f"init[{name!r}] must be of shape {wanted}. Got {np.shape(given[name])} instead.")
         shape = (int(self.n_components), int(np.prod(self._shape)))
         return drawn._replace(
             **{

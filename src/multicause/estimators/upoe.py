@@ -5,15 +5,17 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import validate_data
 
 from multicause._compat import Interval, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, seed_of
-from multicause.estimators.data_checks import checked_weights
+from multicause.estimators.data_checks import checked_weights, refuse_extreme, unmasked_data
 from multicause.estimators.documentation import documented
 from multicause.estimators.learned_checks import check_product
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.execution.reproducible_matmul import tiled_product
+from multicause.execution.sources import row_source
 from multicause.learning import Outcome, Stop, run
 from multicause.learning.experts.batches import RunningMoments, learn_batch, moments_of
 from multicause.learning.experts.joint import Backfitted, OneByOne, Together
@@ -23,6 +25,7 @@ from multicause.models.experts import Expert, StudentT, StudentTMixture
 from multicause.models.product_of_experts import (
     ProductParams,
     Whitening,
+    completed,
     expected_data,
     log_density,
     mixing,
@@ -156,6 +159,31 @@ class UPoE(MulticauseEstimator):
         "validation_fraction": [Interval(Real, 0, 1, closed="neither"), None],
         "tol": [NOT_NEGATIVE],
     }
+
+    def reconstruct(self, X):
+        """The data with the directions that have no expert at their mean; missing entries are filled in.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data. A row may have missing entries, NaN, here and nowhere else.
+
+        Returns
+        -------
+        X_hat : ndarray of shape (n_samples, n_features)
+            Rows with gaps come back as they are, with the most probable values in the gaps, given the others.
+        """
+        if row_source(X) is not None:
+            return super().reconstruct(X)
+        self._check_fitted()
+        X = unmasked_data(X, type(self).__name__, True)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False, ensure_all_finite="allow-nan")
+        refuse_extreme(X)
+        params, gaps = self._params(), np.isnan(X).any(axis=1)
+        rebuilt = np.empty_like(X)
+        rebuilt[~gaps] = expected_data(params, project(params, X[~gaps], tiled_product))
+        rebuilt[gaps] = np.reshape([completed(params, row) for row in X[gaps].astype(np.float64)], (-1, X.shape[1]))
+        return rebuilt
 
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a batch of data, given once; how many batches follow need not be known.

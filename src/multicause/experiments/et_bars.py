@@ -252,7 +252,7 @@ def _quality_points(outcome: Outcome) -> Iterator[Point]:
 
 
 def _quality_row(title: str, estimator: Any) -> Row:
-    setting = {"estimator": estimator, "n_samples": 1000, "singletons": estimator is MCA}
+    setting = {"estimator": estimator, "singletons": estimator is MCA}
     return Row(title, quality_curves, setting, [partial(_median, few) for few in (True, False)])
 
 

@@ -95,6 +95,7 @@ class Finding:
     measured: float
     interval: tuple[float, float] | None = None
     verdict: Verdict | None = None
+    trials: tuple[int, int] | None = None  # that were run, and that the paper has
 
     @property
     def ours(self) -> bool:
@@ -154,7 +155,7 @@ class Options:
         trials = self.trials
         if trials is None:
             wanted = row.wanted_trials if self.full else row.n_trials or 1
-            trials = min(wanted, 4) if self.quick else wanted
+            trials = min(wanted, 2) if self.quick else wanted
         if not 1 <= trials <= len(REPORTED_SEEDS):
             raise ValueError(
                 f"trials must be from 1 to {len(REPORTED_SEEDS)}, the seeds kept for reports. Got {trials}."
@@ -292,14 +293,14 @@ def run_row(row: Row, options: Options) -> Outcome:
 
 def judged(row: Row, trials: list[Any]) -> Outcome:
     """A row with what its trials show."""
-    findings = [_of_few(check(row.title, trials), len(trials), row.wanted_trials) for check in row.checks]
+    findings = [of_trials(check(row.title, trials), len(trials), row.wanted_trials) for check in row.checks]
     return Outcome(row, trials, findings)
 
 
-def _of_few(found: Finding, n_trials: int, wanted: int) -> Finding:
+def of_trials(found: Finding, n_trials: int, wanted: int) -> Finding:
     """Fewer trials than the paper's have wider intervals: these excuse nothing."""
     noisy = found.verdict is Verdict.WITHIN_NOISE and n_trials < wanted
-    return replace(found, verdict=Verdict.SHORT) if noisy else found
+    return replace(found, verdict=Verdict.SHORT if noisy else found.verdict, trials=(n_trials, wanted))
 
 
 def fit_quietly(estimator: Any, X: np.ndarray) -> Any:

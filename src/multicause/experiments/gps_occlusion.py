@@ -147,7 +147,8 @@ def _rows(n_samples: int = 1000, max_iter: int = 40, n_starts: int = 1) -> Itera
 
 def _compare(outcomes: list[Outcome]) -> list[Finding]:
     """All selections with the scan on the same images from the same start, and the times that selection takes."""
-    found, scans = [], {}
+    found: list[Finding] = []
+    scans: dict[str, Learned] = {}
     for row, [learned], _ in outcomes:
         words = row.title[row.title.index("(") :]
         scan = scans.setdefault(words, learned)  # it comes first

@@ -23,6 +23,7 @@ from multicause.experiments.experiment import (
     Row,
     at_least,
     finding,
+    of_trials,
     reliability,
 )
 from multicause.experiments.figures import Panel, panels
@@ -85,11 +86,11 @@ def count_found(components: np.ndarray) -> int:
 
 ROWS = [
     Row(f"{model}, {selection}{suffix}", run_trial, {**MODELS[model], "selection": selection, **more}, (), n, 10)
-    for suffix, models, more, n in (
-        ("", MODELS, {}, 10),  # one fit each, as in the paper
-        (_BEST_OF_5, ("binary", "spike-slab"), {"n_init": 5}, 4),
+    for suffix, models, selections, more, n in (
+        ("", MODELS, SELECTIONS, {}, 10),  # one fit each, as in the paper
+        (_BEST_OF_5, ("binary", "spike-slab"), ("model-based", "rbf"), {"n_init": 5}, 4),
     )
-    for model, selection in product(models, SELECTIONS)
+    for model, selection in product(models, selections)
 ]
 
 
@@ -102,9 +103,9 @@ def _compare(outcomes: list[Outcome]) -> list[Finding]:
             by_hand = float(np.mean(successes))
         else:
             other = at_least(by_hand, f"as by hand, {by_hand:.0%}")
-        found.append(
-            finding(row.title, "reliability", successes, PUBLISHED.get(row.title.removesuffix(_BEST_OF_5), other))
-        )
+        published = PUBLISHED.get(row.title.removesuffix(_BEST_OF_5), other)
+        judged = finding(row.title, "reliability", successes, published)
+        found.append(of_trials(judged, len(trials), row.wanted_trials))
     return found
 
 

@@ -106,7 +106,7 @@ def advantage(method: str = TRUNCATED, rival: str = FACTORED, equal: bool = Fals
 
 def indices_of(methods: Iterable[str]) -> list[Check]:
     """The indices themselves, which the paper shows in a figure."""
-    return [Check(INDEX, itemgetter(method), label=f"{{}}, {method}") for method in methods]
+    return [Check(f"{INDEX}, {method}", itemgetter(method)) for method in methods]
 
 
 def method_points(panel: str, x: float, outcome: Outcome) -> Iterator[Point]:
@@ -178,7 +178,7 @@ def sparse_data(curve: Curve, n_samples: int, seed: int) -> tuple[np.ndarray, np
 
 
 def _index(curve: Curve, published: Published, title: str, trials: list[dict[str, float]]) -> Finding:
-    return Check(INDEX, itemgetter(curve.title), published, f"{{}}, {len(trials)} trials")(title, trials)
+    return Check(INDEX, itemgetter(curve.title), published)(title, trials)
 
 
 def _consistency_rows(sizes: tuple[int, ...] = SIZES) -> Iterator[Row]:

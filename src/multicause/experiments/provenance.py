@@ -30,7 +30,7 @@ def _machine() -> str:
 
 
 def _commit() -> str:
-    """Of the source tree that runs, with a plus where it was changed since; "unknown" outside of one."""
+    """Of the source tree that runs, with a plus where it was changed since; else what MULTICAUSE_COMMIT says."""
     here = Path(__file__).parent
     try:
         said = subprocess.run(
@@ -38,5 +38,5 @@ def _commit() -> str:
             cwd=here, capture_output=True, text=True, check=True, timeout=10,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
-        return "unknown"
+        return os.environ.get("MULTICAUSE_COMMIT", "unknown")
     return said.stdout.strip() or "unknown"

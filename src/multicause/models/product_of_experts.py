@@ -4,11 +4,12 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
+from scipy import linalg, optimize
 
 from multicause.models.experts import Expert, terms_of_all
 from multicause.models.student_t_fit import LOG_2PI
 
+STARTS = 4  # of the search for missing entries
 Product = Callable[[np.ndarray, np.ndarray], np.ndarray]  # of matrices
 
 
@@ -110,6 +111,44 @@ def sample(params: ProductParams, n_samples: int, rng: np.random.Generator) -> t
 def expected_data(params: ProductParams, Z: np.ndarray) -> np.ndarray:
     """E[y | z] of given projections (N, J): the Gaussian directions are zero on average."""
     return params.whitening.mean + Z @ mixing(params).T
+
+
+def completed(params: ProductParams, y: np.ndarray) -> np.ndarray:
+    """A data point (D,) whose missing entries, NaN, have their most probable values given the others.
+
+    The density of heavy-tailed experts has many modes: the search starts at the values of a Gaussian, and where one of
+    the projections vanishes nearby, in coordinates in which the Gaussian is white; the best of a few is taken.
+    Directions that the whitening leaves out are taken to vary as little as the least of those kept.
+    """
+    whitening, missing = params.whitening, np.isnan(y)
+    known = np.where(missing, 0.0, y - whitening.mean)
+    inside, slope = whitening.forward @ known, whitening.forward[:, missing]  # x = inside + slope u
+    left_out = np.eye(len(y)) - whitening.backward @ whitening.forward
+    left_out /= np.sqrt(np.square(whitening.backward).sum(axis=0).min())
+    outside, drift = left_out @ known, left_out[:, missing]
+    rows = np.vstack([slope, drift])
+    start = np.linalg.lstsq(rows, -np.concatenate([inside, outside]), rcond=None)[0]
+    values, vectors = np.linalg.eigh(rows.T @ rows)
+    unit = vectors / np.sqrt(np.maximum(values, 1e-12 * values.max()))  # u = start + unit v
+    gram = np.linalg.solve(params.directions @ params.directions.T, params.directions)
+
+    def loss(v: np.ndarray) -> tuple[float, np.ndarray]:
+        u = start + unit @ v
+        x, r = inside + slope @ u, outside + drift @ u
+        z = params.directions @ x
+        terms = terms_of_all(params.experts, z[:, None])
+        rest = x - gram.T @ z  # of the directions without an expert
+        gradient = slope.T @ (params.directions.T @ terms.derivative[:, 0] + rest) + drift.T @ r
+        return float(terms.energy.sum() + 0.5 * (rest @ rest + r @ r)), unit.T @ gradient
+
+    steps = params.directions @ slope @ unit  # (J, m) by which the projections change
+    squares = np.maximum(np.square(steps).sum(axis=1), 1e-300)
+    vanishing = -steps * (params.directions @ (inside + slope @ start) / squares)[:, None]
+    starts = sorted([np.zeros(len(start)), *vanishing], key=lambda v: loss(v)[0])[:STARTS]
+    found = min((optimize.minimize(loss, v, jac=True, method="L-BFGS-B") for v in starts), key=lambda each: each.fun)
+    filled = y.copy()
+    filled[missing] = whitening.mean[missing] + start + unit @ found.x
+    return filled
 
 
 def projection_indices(directions: np.ndarray, experts: tuple[Expert, ...], X: np.ndarray) -> np.ndarray:
