@@ -12,7 +12,7 @@ from multicause.execution.in_process import effective_threads
 
 BLOCK_ROWS = 4096
 START_ROUNDS = 5  # of k-means
-PRIOR_ROWS, PRIOR_SCALE = 20.0, 0.1  # each covariance leans on so many rows of the pooled one, scaled
+PRIOR_ROWS, PRIOR_SCALE = 60.0, 0.1  # each covariance leans on so many rows of the pooled one, scaled
 RIDGE = 0.25  # times the noise variance, added to each covariance, where the noise is learned: it is small then
 TOLD_RIDGE = 0.01  # the same where it was given, and may be large
 LEAST_NOISE = 1e-3  # standard deviation of the noise, relative to that of the data

@@ -19,9 +19,13 @@ SETTINGS = {"max_iter": 30, "tol": 0.0, "selection": "greedy"}  # of spike-and-s
 MIXTURE_SETTINGS = {"max_iter": 12, "n_candidates": 3, "n_jobs": None}
 MIXTURE_PATCHES, GSC_PATCHES = 20_000, 100_000  # most that are learned from
 MOST_CLUSTERS = 60
+LEAST_COLOUR = 1e-9  # standard deviation, relative to that of the image, of an axis of colours that is worth a model
 ENOUGH = 0.2  # share of a Gaussian that must fall on known pixels, relative to the share of known pixels in the image
 MOST_CORNERS = 500_000  # of triangles between known pixels; more take too much time and memory
-NEAR_ENOUGH = 0.5  # share of a patch that must be known, relative to the best one, for it to reach into a wide gap
+NEAR_ENOUGH = 0.5  # share of a patch that must be known, relative to the best one, for it to fill a pixel
+IN_WIDE_GAPS = 0.8  # the same, where the best patch is almost whole: gaps lie apart, and are filled from their rims
+ALMOST_WHOLE = 0.85
+PATCH_SIZE, LARGE_PATCH, MUCH_MISSING = 8, 10, 0.65  # patches are larger where more than such a share is missing
 
 Reconstruct = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
@@ -52,7 +56,7 @@ def inpaint_image(
     mask: ArrayLike,
     *,
     model: Literal["auto", "mixture", "gsc"] = "auto",
-    patch_size: int = 8,
+    patch_size: int | None = None,
     n_components: int | None = None,
     subtract_mean: bool | None = None,
     n_passes: int = 2,
@@ -80,8 +84,8 @@ def inpaint_image(
     model : {"auto", "mixture", "gsc"}, default="auto"
         What patches are taken to be: from one of many Gaussians, or a few of many components (`GSC`). "auto" takes the
         mixture, which was better and faster on most pictures, unless arguments that only `GSC` has are given.
-    patch_size : int, default=8
-        Side length of a patch.
+    patch_size : int or None, default=None
+        Side length of a patch. None takes 8; for the mixture 10, where two thirds of the pixels and more are missing.
     n_components : int or None, default=None
         Number of Gaussians, or of components that patches are made of. None takes up to 60 of the former, up to 256 of
         the latter, fewer for small images.
@@ -120,9 +124,12 @@ def inpaint_image(
     if n_passes < 1:
         raise ValueError(f"n_passes must be at least 1, got {n_passes}. Two serve most images.")
     pixels = as_image(image)
+    missing = _check_mask(mask, pixels.shape[:2])
+    if patch_size is None:
+        large = not by_gsc and missing.mean() > MUCH_MISSING and min(missing.shape) > LARGE_PATCH
+        patch_size = LARGE_PATCH if large else PATCH_SIZE
     check_patch_size(pixels, patch_size)
     check_value_range(value_range)
-    missing = _check_mask(mask, pixels.shape[:2])
     check_known_pixels(pixels[~missing])
     pixels[missing] = np.nan
     random_state = check_random_state(random_state)
@@ -184,16 +191,19 @@ def _by_mixtures(
     """Each colour by a mixture of its own, after colours were turned so that they are not correlated."""
     known = gaps.pixels[np.isfinite(gaps.pixels[..., 0])]
     _, axes = np.linalg.eigh(np.cov(known.T).reshape(known.shape[1], -1))
-    results = []
-    for axis in axes.T[::-1]:
+    axes = axes[:, ::-1].T  # (axes, colours), the one that varies most first
+    whole = np.broadcast_to(known.mean(axis=0) @ axes.T, gaps.pixels.shape).copy()
+    variance, mixtures = np.zeros_like(whole), []
+    for index, axis in enumerate(axes):
+        if (known @ axis).std() <= LEAST_COLOUR * known.std():  # as two of the axes of a grey picture in colours
+            continue
         one = gaps._replace(pixels=(gaps.pixels @ axis)[..., None])
-        results.append(_by_mixture(one, subtract_mean, max_patches, random_state, settings))
-    turn = axes[:, ::-1].T  # (axes, colours)
-    whole = np.concatenate([image for image, *_ in results], axis=-1) @ turn
-    variance = np.concatenate([variance for _, variance, *_ in results], axis=-1) @ turn**2
-    mixtures = [mixture for *_, mixture in results]
+        whole[..., [index]], variance[..., [index]], mixture = _by_mixture(
+            one, subtract_mean, max_patches, random_state, settings
+        )
+        mixtures.append(mixture)
     level = float(np.sqrt(np.mean([mixture.params_.noise_variance for mixture in mixtures])))
-    return whole, variance, mixtures[0] if len(mixtures) == 1 else mixtures, level
+    return whole @ axes, variance @ axes**2, mixtures[0] if len(mixtures) == 1 else mixtures, level
 
 
 def _by_mixture(
@@ -201,7 +211,7 @@ def _by_mixture(
 ) -> tuple[np.ndarray, np.ndarray, IncompleteMixture]:
     pixels = gaps.pixels
     positions = some_of(np.arange(len(gaps.patches(pixels))), max_patches, random_state)
-    n_components = settings["n_components"] or int(np.clip(np.sqrt(len(gaps.patches(pixels))) / 4.0, 1, MOST_CLUSTERS))
+    n_components = settings["n_components"] or _number_of_clusters(len(gaps.patches(pixels)))
     noise_level = settings["noise_level"]
     if noise_level is None and not gaps.keep_known:
         noise_level = noise_level_of_known(pixels[..., 0])  # Gaussians that may be anything would take it for texture
@@ -225,6 +235,10 @@ def _by_mixture(
         mixture.fit(X - mean, guess - mean, with_progress(steps, "Learning", gaps.verbose))
         whole, variance = _filled(gaps, whole, reconstruct)
     return whole, variance, mixture
+
+
+def _number_of_clusters(n_patches: int) -> int:
+    return int(np.clip(np.sqrt(n_patches) / 2.0, 1, MOST_CLUSTERS))
 
 
 def _filled(gaps: Gaps, guess: np.ndarray, reconstruct: Reconstruct) -> tuple[np.ndarray, np.ndarray]:
@@ -272,7 +286,8 @@ def _near_enough(missing: np.ndarray, patch_size: int) -> np.ndarray:
     corners = np.zeros(missing.shape)
     corners[: 1 - patch_size, : 1 - patch_size] = shares.reshape(np.array(missing.shape) + 1 - patch_size)
     best = maximum_filter(corners, patch_size, mode="constant", origin=(patch_size - 1) // 2)
-    return best >= NEAR_ENOUGH * best[missing].max()
+    highest = best[missing].max()
+    return best >= (IN_WIDE_GAPS if highest > ALMOST_WHOLE else NEAR_ENOUGH) * highest
 
 
 def _takes_gsc(model: str, noise_level: float | None, settings: dict[str, Any]) -> bool:
