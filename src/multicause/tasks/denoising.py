@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multicause.execution.in_process import single_threaded_blas
 from multicause.tasks import mixture_denoising
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
 from multicause.tasks.patches import Merge, Patches, with_progress
@@ -112,9 +113,10 @@ def denoise_image(
             pixels, patch_size or GSC_PATCH_SIZE, max_patches or GSC_MAX_PATCHES, random_state, **shared
         )
         return DenoisedImage(like(image, clean, value_range), level, estimator)
-    cleaned = mixture_denoising.clean(
-        pixels, noise_level, patch_size, n_components, max_patches, random_state, verbose, n_jobs, settings
-    )
+    with single_threaded_blas:  # threads are over patches
+        cleaned = mixture_denoising.clean(
+            pixels, noise_level, patch_size, n_components, max_patches, random_state, verbose, n_jobs, settings
+        )
     uncertainty = cleaned.uncertainty.reshape(np.shape(image))
     return DenoisedImage(like(image, cleaned.pixels, value_range), cleaned.noise_level, cleaned.estimator, uncertainty)
 

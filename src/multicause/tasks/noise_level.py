@@ -10,12 +10,12 @@ from scipy.fft import dctn
 from multicause.tasks.patches import Patches
 
 SIZE = 8  # of a patch
-_HIGHEST_LOW, _LOWEST_HIGH = 4, 8  # sums of a coefficient's row and column
-_SMOOTHEST = 0.05  # of all patches
+_HIGHEST_LOW, _LOWEST_HIGH = 4, 10  # sums of a coefficient's row and column
+_SMOOTHEST = 0.03  # of all patches
 _FEWEST = 200
-_LEAST_FREQUENCIES = 0.3  # of the high ones: texture is in the others
+_LEAST_FREQUENCIES = 0.2  # of the high ones: texture is in the others
 _MOST_PATCHES = 250_000
-_SPREAD_OF_LEAST = 1.16  # standard deviations that the mean of the least 30 % of normal numbers lies below their mean
+_SPREAD_OF_LEAST = 1.25  # standard deviations that the mean of the least 3 of 15 normal numbers lies below their mean
 _INDEPENDENT = 0.4  # share of the smooth patches
 
 

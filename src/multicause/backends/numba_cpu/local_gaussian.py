@@ -65,10 +65,10 @@ def _posterior(noisy, pilot, noise_variance, gains):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def clean_rows(noisy, pilot, rows, columns, where, noise_variance, least, sums):
-    """Add up what all groups about some middles say of each pixel, to `sums` (4, height, width, colours).
+    """Add up what all groups about some middles say of each pixel, to `sums` (3, height, width, colours).
 
-    With x a pixel's mean in a group, v its variance, g the guess, and w = 1 / (mean v + least): w, w (x - g), w v, and
-    w (x - g)^2. All arrays hold single precision.
+    With x a pixel's mean in a group, v its variance, g the guess, and w = 1 / (mean v + least): w, w (x - g), and w v.
+    All arrays hold single precision.
     """
     size, n_colours = where.patch_size, pilot.shape[2]
     n_pixels = size * size
@@ -103,4 +103,3 @@ def _scatter(cleaned, guess, places, size, colour, gains, noise_variance, weight
                 sums[0, r, c, colour] += weight
                 sums[1, r, c, colour] += weight * change
                 sums[2, r, c, colour] += weight * noise_variance * gains[d]
-                sums[3, r, c, colour] += weight * change * change
