@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from multicause._compat import StrOptions
-from multicause.estimators.base import COUNT, NOT_NEGATIVE
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, POSITIVE
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit
 from multicause.estimators.parameter_checks import check_covariances, check_means, check_weights, invert
@@ -14,7 +14,7 @@ from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Outcome, Plan, Stop
 from multicause.learning.initialisation.clusters import start_clusters
-from multicause.models import DataMoments, GaussianMixture, GaussianMixtureParams
+from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
 from multicause.posteriors import TruncatedPosterior
 
 
@@ -33,8 +33,14 @@ class TruncatedGaussianMixture(StreamingEstimator):
     ----------
     n_components : int, default=1
         Number of clusters C.
-    covariance_type : {"full", "diag", "spherical"}, default="full"
-        Shape of each Sigma_c: any covariance, one variance per feature, or one variance.
+    covariance_type : {"full", "diag", "spherical", "factor"}, default="full"
+        Shape of each Sigma_c: any covariance, one variance per feature, one variance, or a few directions in noise
+        that is alike in all directions (mixtures of probabilistic principal components).
+    n_factors : int or "auto", default="auto"
+        Where covariance_type="factor": most directions per cluster. "auto" keeps those whose variance clears the edge
+        that noise alone would reach in as many data points as belong to the cluster.
+    noise : {"shared", "own"} or float, default="shared"
+        Where covariance_type="factor": one noise variance for all clusters, one for each, or a known variance.
     n_candidates : int or None, default=None
         Candidates C' kept per data point; None keeps all clusters.
     selection : {"model-based"} or GPSelect, default="model-based"
@@ -56,7 +62,8 @@ class TruncatedGaussianMixture(StreamingEstimator):
         The means mu, one row per cluster.
     covariances_ : ndarray
         The covariances Sigma, of shape (n_components, n_features, n_features) where covariance_type="full",
-        (n_components, n_features) where "diag", (n_components,) where "spherical".
+        (n_components, n_features) where "diag", (n_components,) where "spherical". Where "factor" they are written
+        out, (n_components, n_features, n_features); the noise is the smallest variance of each.
 
     References
     ----------
@@ -77,6 +84,8 @@ class TruncatedGaussianMixture(StreamingEstimator):
     n_components: Any = 1
     _: KW_ONLY
     covariance_type: Any = "full"
+    n_factors: Any = "auto"
+    noise: Any = "shared"
     n_candidates: Any = None
     monotone: Any = False
     reg_covar: Any = 1e-6
@@ -88,7 +97,9 @@ class TruncatedGaussianMixture(StreamingEstimator):
     _parameter_constraints = {
         **StreamingEstimator._parameter_constraints,
         "n_components": [COUNT],
-        "covariance_type": [StrOptions({"full", "diag", "spherical"})],
+        "covariance_type": [StrOptions({"full", "diag", "spherical", "factor"})],
+        "n_factors": [StrOptions({"auto"}), COUNT],
+        "noise": [StrOptions({"shared", "own"}), POSITIVE],
         "n_candidates": [COUNT, None],
         "monotone": ["boolean"],
         "reg_covar": [NOT_NEGATIVE],
@@ -125,7 +136,7 @@ class TruncatedGaussianMixture(StreamingEstimator):
         params = GaussianMixtureParams(
             check_weights(weights, len(means), "weights"),
             means,
-            check_covariances(covariances, shape, estimator.covariance_type, "covariances"),
+            check_covariances(covariances, shape, estimator._written_as, "covariances"),
         )
         estimator.n_features_in_ = means.shape[1]
         estimator._keep(Outcome(params, np.array([]), 0, Stop.PARAMETERS_GIVEN), means.dtype)
@@ -164,6 +175,34 @@ class TruncatedGaussianMixture(StreamingEstimator):
             Numbers of clusters, from 0 on.
         """
         return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def reconstruct_with_variance(self, X):
+        """The data without noise, and how certain each number is; for covariance_type="factor".
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        X_hat : ndarray of shape (n_samples, n_features)
+            Posterior means of the noiseless data, as `reconstruct` gives them.
+        variances : ndarray of shape (n_samples, n_features)
+            Posterior variances of the same.
+        """
+        if self.covariance_type != "factor":
+            raise ValueError(
+                "reconstruct_with_variance needs clusters whose noise is told from their shape, "
+                f"covariance_type='factor'. Got {self.covariance_type!r}: use reconstruct."
+            )
+        both = self._ask(X, lambda posterior, chunk: posterior.clean(chunk))
+        return both[:, 0], both[:, 1]
+
+    @property
+    def _written_as(self) -> Any:
+        """The covariance type whose shape the covariances have."""
+        return "full" if self.covariance_type == "factor" else self.covariance_type
 
     @property
     def _n_features_out(self):
@@ -205,9 +244,12 @@ class TruncatedGaussianMixture(StreamingEstimator):
                 return check_weights(value, shape[0], label)
             case "means":
                 return check_means(value, shape, label)
-        return check_covariances(value, shape, self.covariance_type, label)
+        return check_covariances(value, shape, self._written_as, label)
 
     def _build(self, n_components: int, n_features: int) -> GaussianMixture:
+        if self.covariance_type == "factor":
+            form = {"n_factors": self.n_factors, "noise": self.noise}
+            return FactorMixture(n_components, n_features, reg_covar=float(self.reg_covar), **form)
         return GaussianMixture(n_components, n_features, self.covariance_type, float(self.reg_covar))
 
     def _fitted_model(self) -> GaussianMixture:
@@ -227,7 +269,7 @@ class TruncatedGaussianMixture(StreamingEstimator):
         if self.means_init is not None:
             given["means"] = check_means(self.means_init, shape, "means_init")
         if self.precisions_init is not None:
-            kind = self.covariance_type
+            kind = self._written_as
             precisions = check_covariances(self.precisions_init, shape, kind, "precisions_init")
             given["covariances"] = invert(precisions, kind)
         return given

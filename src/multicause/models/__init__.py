@@ -4,6 +4,7 @@ from multicause.models.base import DataMoments, GenerativeModel, combine
 from multicause.models.binary_linear import BinaryLinear, BinaryLinearStatistics, NonnegativeLinear
 from multicause.models.dictionary_model import DictionaryModel, DictionaryParams, MeanParams
 from multicause.models.experts import Expert, HyperbolicSecant, StudentT, StudentTMixture
+from multicause.models.factor_mixture import FactorMixture
 from multicause.models.gaussian_mixture import GaussianMixture, GaussianMixtureParams, GaussianMixtureStatistics
 from multicause.models.maximal_causes import MaximalCauses, MaximalCausesStatistics
 from multicause.models.noises import BernoulliNoise, ExponentialNoise, GaussianNoise, PoissonNoise
@@ -23,6 +24,7 @@ __all__ = [
     "DictionaryParams",
     "Expert",
     "ExponentialNoise",
+    "FactorMixture",
     "GaussianMixture",
     "GaussianMixtureParams",
     "GaussianMixtureStatistics",

@@ -42,6 +42,13 @@ class HasCoefficients(Protocol):
 
 
 @runtime_checkable
+class Cleans(Protocol):
+    """A model in which a state leaves open what the data are without their noise."""
+
+    def clean(self, params: Params, Y: np.ndarray, states: np.ndarray) -> np.ndarray: ...
+
+
+@runtime_checkable
 class Heated(Protocol):
     """A model that is another one while hot, beyond p^beta."""
 

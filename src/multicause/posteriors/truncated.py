@@ -96,6 +96,10 @@ class PreparedTruncated(PreparedPosterior):
     def reconstructions(self, chunk: Chunk) -> np.ndarray:
         return self.e_step.reconstruct(*self._begin(chunk))
 
+    def clean(self, chunk: Chunk) -> np.ndarray:
+        """Posterior means and variances of the noiseless data, (N, 2, D), where the E-step knows them."""
+        return self.e_step.clean(*self._begin(chunk))
+
     def _begin(self, chunk: Chunk) -> tuple[Any, np.ndarray]:
         """The terms of the chunk's rows, and their candidates."""
         terms = self.e_step.terms(chunk.rows())

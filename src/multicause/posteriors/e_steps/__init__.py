@@ -3,6 +3,7 @@
 from typing import Any
 
 from multicause.models.binary_linear import BinaryLinear
+from multicause.models.factor_mixture import FactorMixture
 from multicause.models.gaussian_mixture import GaussianMixture
 from multicause.models.maximal_causes import MaximalCauses
 from multicause.models.poisson_linear import PoissonLinear
@@ -10,6 +11,7 @@ from multicause.models.spike_slab_linear import SpikeSlabLinear
 from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
 from multicause.posteriors.e_steps.binary_linear import BinaryLinearEStep
 from multicause.posteriors.e_steps.definition import DefinitionEStep
+from multicause.posteriors.e_steps.factor_mixture import FactorMixtureEStep
 from multicause.posteriors.e_steps.gaussian_mixture import GaussianMixtureEStep
 from multicause.posteriors.e_steps.maximal_causes import MaximalCausesEStep
 from multicause.posteriors.e_steps.poisson_linear import PoissonLinearEStep
@@ -21,6 +23,7 @@ E_STEPS: dict[type, type[TruncatedEStep]] = {
     PoissonLinear: PoissonLinearEStep,
     MaximalCauses: MaximalCausesEStep,
     SpikeSlabLinear: SpikeSlabEStep,
+    FactorMixture: FactorMixtureEStep,
     GaussianMixture: GaussianMixtureEStep,
 }
 

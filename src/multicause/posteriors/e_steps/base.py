@@ -69,6 +69,10 @@ class TruncatedEStep(ABC):
     def reconstruct(self, terms: Any, candidates: np.ndarray) -> np.ndarray:
         """Posterior means of the noiseless data, (N, D)."""
 
+    def clean(self, terms: Any, candidates: np.ndarray) -> np.ndarray:
+        """Posterior means and variances of the noiseless data, (N, 2, D)."""
+        raise TypeError(f"{type(self.model).__name__} does not say how certain its noiseless data are.")
+
     @abstractmethod
     def accumulate(self, terms: Any, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
         """Everything that an iteration of EM needs, each row with its weight; it uses the terms up."""

@@ -6,7 +6,7 @@ from functools import partial, reduce
 import numpy as np
 from scipy.special import logsumexp
 
-from multicause.models.base import HasCoefficients, combine
+from multicause.models.base import Cleans, HasCoefficients, combine
 from multicause.models.subsets import count_subsets, tree_subsets
 from multicause.posteriors.base import free_energy
 from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
@@ -62,10 +62,7 @@ class DefinitionEStep(TruncatedEStep):
 
     def reconstruct(self, Y: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         parts = ((y, *self._weigh(y, chosen)) for y, chosen in self._blocks(Y, candidates))
-        superpose = self.model.superpose
-        return np.concatenate(
-            [_mean(q, superpose(self.params, self._coefficients(y, states))) for y, _, states, q in parts]
-        )
+        return np.concatenate([_mean(q, self._noiseless(y, states)) for y, _, states, q in parts])
 
     def accumulate(self, Y: np.ndarray, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
         free_energies, statistics, means, done = [], [], [], 0
@@ -77,6 +74,12 @@ class DefinitionEStep(TruncatedEStep):
             means.append(_mean(q, states))
             done += len(y)
         return Accumulated(np.concatenate(free_energies), reduce(combine, statistics), np.concatenate(means))
+
+    def _noiseless(self, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
+        """The data without noise given each state, (N, K, D)."""
+        if isinstance(self.model, Cleans):
+            return self.model.clean(self.params, Y, states)
+        return self.model.superpose(self.params, self._coefficients(Y, states))
 
     def _coefficients(self, Y: np.ndarray, states: np.ndarray) -> np.ndarray:
         return self.model.codes(self.params, Y, states) if isinstance(self.model, HasCoefficients) else states

@@ -11,7 +11,7 @@ from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
 
 _RESOLUTION = 8.0 * np.finfo(np.float64).eps  # of a mean: a narrower cluster is a point
 _OFF = -1000.0  # far below the exponent that is flushed to 0
-_ILL_DEFINED = (
+ILL_DEFINED = (
     "Some clusters have covariances that are not positive definite, for instance because their data points are equal "
     "or lie in a plane, or because they start far from all data. Use fewer components, a larger reg_covar, a start "
     "nearer to the data, or scale the data."
@@ -29,13 +29,17 @@ class GaussianMixtureEStep(TruncatedEStep):
         self.centres = np.ascontiguousarray(params.means)
         smallest = np.square(_RESOLUTION * self.centres)
         if not (np.isfinite(self.variances).all() and (self.variances > smallest).all()):
-            raise ValueError(_ILL_DEFINED)
-        if self.full:
-            self.factors, log_scale = _inverse_factors(params.covariances, self.kernel.UNROLLED)
-        else:
-            self.precisions = 1.0 / self.variances
-            log_scale = 0.5 * np.log(self.variances).sum(axis=1)
+            raise ValueError(ILL_DEFINED)
+        log_scale = self._factorise()
         self.log_peak = np.log(params.weights) - log_scale - 0.5 * model.n_features * np.log(2.0 * np.pi)
+
+    def _factorise(self) -> np.ndarray:
+        """Prepare what distances are made of; log |Sigma_c| / 2, (C,)."""
+        if self.full:
+            self.factors, log_scale = _inverse_factors(self.params.covariances, self.kernel.UNROLLED)
+            return log_scale
+        self.precisions = 1.0 / self.variances
+        return 0.5 * np.log(self.variances).sum(axis=1)
 
     def terms(self, Y):
         return Y
@@ -100,13 +104,17 @@ class GaussianMixtureEStep(TruncatedEStep):
         np.put_along_axis(means, candidates, q, axis=1)
         return means
 
-    def _weigh(self, Y, candidates):
-        """F_n, and q proportional to p^beta, (N, C')."""
+    def _log_joint(self, Y, candidates):
+        """Of each row's candidates, (N, C')."""
         if self.full:
             distances = self.kernel.full_distances(Y, candidates, self.centres, self.factors)
         else:
             distances = self.kernel.diagonal_distances(Y, candidates, self.centres, self.precisions)
-        log_joint = self.log_peak[candidates] - 0.5 * distances
+        return self.log_peak[candidates] - 0.5 * distances
+
+    def _weigh(self, terms, candidates):
+        """F_n, and q proportional to p^beta, (N, C')."""
+        log_joint = self._log_joint(terms, candidates)
         largest = log_joint.max(axis=1, keepdims=True)
         below = log_joint - largest
         q = np.empty_like(below)
@@ -123,7 +131,7 @@ def _inverse_factors(covariances: np.ndarray, group: int) -> tuple[np.ndarray, n
     try:
         roots = np.linalg.cholesky(covariances)
     except np.linalg.LinAlgError as error:
-        raise ValueError(_ILL_DEFINED) from error
+        raise ValueError(ILL_DEFINED) from error
     n_clusters, n_features, _ = covariances.shape
     factors = np.zeros((n_clusters, -(-n_features // group) * group, n_features))
     for factor, root in zip(factors, roots, strict=True):
