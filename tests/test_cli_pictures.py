@@ -77,6 +77,19 @@ def test_counts_and_the_camera_can_be_told_from_the_command_line(folder):
     assert "Gain 1" in succeed("denoise", "counts.tif", "--noise", "poisson-gaussian", "--gain", 1, *QUICK)
 
 
+@pytest.mark.parametrize("settings", [(), ("--noise", "poisson")])
+def test_denoise_says_how_sure_it_is_and_can_be_told_the_noise(folder, settings):
+    write_picture("in.tif", Picture(pattern().astype(np.float32)))
+    succeed("denoise", "in.tif", "--uncertainty", "sd.tif", *settings, *QUICK)
+    deviation = read_picture("sd.tif").pixels
+    assert deviation.dtype == np.float32
+    assert 0.5 < deviation.mean() < 20.0
+    if not settings:
+        assert "deviation of 10 taken out" in succeed("denoise", "in.tif", "--noise-level", 10, *QUICK)
+        refusal = refused("denoise", "in.tif", "--model", "gsc", "--uncertainty", "sd.tif", *QUICK)
+        assert "does not say how sure it is" in refusal
+
+
 @pytest.mark.parametrize("name", ["sd.png", "sd.tif"])
 def test_inpaint_says_how_sure_it_is(folder, name):
     missing = pattern() > 200
@@ -171,6 +184,7 @@ def test_a_picture_that_cannot_be_inpainted_is_refused_in_one_line_and_the_old_r
         (("denoise", "float.tif", "-o", "out.png"), "must be uint8 or uint16, got float32"),
         (("denoise", "good.png", "--gain", "2"), "gain and offset belong to noise='poisson'"),
         (("denoise", "good.png", "--noise", "poisson", "--gain", "-1"), "gain must be positive, got -1.0"),
+        (("denoise", "good.png", "--noise", "poisson", "--noise-level", "2"), "noise_level is not for noise='poisson'"),
         (("denoise", "good.png", "--noise", "salt"), "'salt' is not one of 'gaussian', 'poisson', 'poisson-gaussian'"),
         (("denoise", "good.png", "-o", "a.tif", "--uncertainty", "a.tif"), "name the same file"),
         (("inpaint", "good.png", "--mask", "mask.png", "--noise-level", "-2"), "noise_level must be at least 0"),
