@@ -100,8 +100,11 @@ MISTAKES = {
     "corrupt picture": (("denoise", "corrupt.png"), "'corrupt.png' cannot be read as a picture: "),
     "one pixel": (("denoise", "pixel.png"), "larger than a patch of 8 × 8 pixels, got 1 × 1"),
     "constant": (("denoise", "constant.png"), "Every pixel of image is 7: there is nothing to learn."),
-    "not a picture": (("denoise", "mix.wav"), "has the extension '.wav', wanted one of .png, .jpg, .jpeg"),
-    "output kind": (("denoise", "noisy.png", "-o", "out.tif"), "'out.tif' must end in one of .png, .jpg, .jpeg."),
+    "not a picture": (("denoise", "mix.wav"), "has the extension '.wav', wanted one of .png, .jpg, .jpeg, .tif"),
+    "output kind": (
+        ("denoise", "noisy.png", "-o", "out.gif"),
+        "'out.gif' must end in one of .png, .jpg, .jpeg, .tif, .tiff.",
+    ),
     "output folder": (("denoise", "noisy.png", "-o", "no/out.png"), "the folder 'no' does not exist. Create it first."),
     "over itself": (("denoise", "noisy.png", "-o", "noisy.png"), "--output and NOISY name the same file"),
     "no mask": (("inpaint", "noisy.png"), "Missing option '--mask'"),

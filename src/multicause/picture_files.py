@@ -254,11 +254,8 @@ def _needs_tifffile(image: Any, n_pages: int) -> bool:
     tags = image.tag_v2
     bits, kind = max(tags.get(BITS, (1,))), tags.get(SAMPLE_FORMAT, (UNSIGNED,))[0]
     description = str(tags.get(DESCRIPTION, ""))
-    if (
-        description.startswith("ImageJ=")
-        and f"images={n_pages}\n" not in description + "\n"
-        and "images=" in description
-    ):
+    told = re.search(r"^images=(\d+)", description, re.MULTILINE) if description.startswith("ImageJ=") else None
+    if told and int(told[1]) != n_pages:
         return True
     one = len(tags.get(BITS, (1,))) == 1
     return not ((bits <= 8 and kind == UNSIGNED) or (one and (bits, kind) in ((16, UNSIGNED), (32, FLOAT))))

@@ -8,26 +8,49 @@ from typing import Any
 import click
 
 from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, OutputImage, given, refuse_equal
+from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
+
+NOISES = click.Choice(["gaussian", "poisson", "poisson-gaussian"])
+EXAMPLES = """\b
+Examples:
+  multicause denoise noisy.png
+  multicause denoise photons.tif -o clean.tif --noise poisson
+  multicause denoise camera.tif --noise poisson-gaussian --offset 100 --uncertainty sd.tif
+"""
 
 
-@click.command("denoise")
+@click.command("denoise", epilog=EXAMPLES)
 @click.argument("noisy", type=INPUT)
-@click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: NOISY's name, -denoised.png]")
+@click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: NOISY's name, -denoised]")
+@click.option("--noise", type=NOISES, help="Kind of noise: equal everywhere, of photons, or both. [default: gaussian]")
+@click.option("--noise-level", type=float, help="Standard deviation of the noise. [default: estimated]")
+@click.option("--gain", type=float, help="Grey values per photon. [default: estimated]")
+@click.option("--offset", type=float, help="Grey value where there is no light. [default: estimated]")
+@click.option("--model", type=click.Choice(["auto", "mixture", "gsc"]), help="Model of the patches. [default: auto]")
+@click.option("--uncertainty", type=OutputImage(), help="Picture of the standard deviations to write.")
 @click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Components to learn. [default: 256]")
+@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Clusters, or components, to learn.")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
-def command(noisy: Path, output: Path | None, **settings: Any) -> None:
-    """Take the noise out of the picture NOISY, a .png or .jpg file.
+def command(noisy: Path, output: Path | None, uncertainty: Path | None, **settings: Any) -> None:
+    """Take the noise out of the picture NOISY, a .png, .jpg or .tif file.
 
-    How strong the noise is, and what the picture is made of, is learned from the picture itself.
+    How strong the noise is, and what the picture is made of, is learned from the picture itself. Depth and
+    transparency stay as they are. The pages of a .tif file are denoised with one model that is learned from all.
     """
-    from multicause.media import read_image, write_image
-    from multicause.tasks import denoise_image
+    from multicause.media import read_picture, write_picture
+    from multicause.tasks import denoise_image, denoise_stack
 
-    output = output or Path(f"{noisy.stem}-denoised.png")
-    refuse_equal({"NOISY": noisy, "--output": output})
-    result = denoise_image(read_image(noisy, as_stored=True), verbose=1, **given(settings))
-    write_image(output, result.image)
+    output = output or output_beside(noisy, "denoised")
+    refuse_equal({"NOISY": noisy, "--output": output, "--uncertainty": uncertainty})
+    picture = read_picture(noisy)
+    check_outputs(picture, output, uncertainty)
+    denoise = denoise_stack if picture.is_stack else denoise_image
+    result = denoise(picture.pixels, verbose=1, **given(settings))
+    if uncertainty is not None:
+        write_uncertainty(uncertainty, getattr(result, "uncertainty", None), is_stack=picture.is_stack)
+    write_picture(output, picture._replace(pixels=result.image))
+    if camera := getattr(result, "camera", None):
+        click.echo(f"Gain {camera.gain:.3g}, offset {camera.offset:.3g}, read noise {camera.read_noise:.3g}.")
     click.echo(f"Noise with a standard deviation of {result.noise_level:.3g} taken out. Picture written to {output}")

@@ -8,44 +8,67 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, OutputImage, given, refuse_equal
+from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
 
 if TYPE_CHECKING:
     import numpy as np
 
+EXAMPLES = """\b
+Examples:
+  multicause inpaint torn.png --mask gaps.png
+  multicause inpaint old.tif --mask scratches.png --denoise -o restored.tif
+"""
 
-@click.command("inpaint")
+
+@click.command("inpaint", epilog=EXAMPLES)
 @click.argument("image", type=INPUT)
 @click.option("--mask", type=INPUT, required=True, help="Picture of the same size, white where pixels are missing.")
-@click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: IMAGE's name, -inpainted.png]")
+@click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: IMAGE's name, -inpainted]")
+@click.option("--denoise", is_flag=True, help="Take the noise out of known pixels, too.")
+@click.option("--noise-level", type=float, help="Standard deviation of the noise on known pixels. [default: learned]")
+@click.option("--model", type=click.Choice(["auto", "mixture", "gsc"]), help="Model of the patches. [default: auto]")
+@click.option("--uncertainty", type=OutputImage(), help="Picture of the standard deviations to write.")
 @click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Components to learn. [default: 256]")
+@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Gaussians, or components, to learn.")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
-def command(image: Path, mask: Path, output: Path | None, **settings: Any) -> None:
-    """Fill the gaps of the picture IMAGE, a .png or .jpg file.
+def command(
+    image: Path, mask: Path, output: Path | None, denoise: bool, uncertainty: Path | None, **settings: Any
+) -> None:
+    """Fill the gaps of the picture IMAGE, a .png, .jpg or .tif file.
 
     The mask says where the gaps are: pixels that are more than half as bright as its brightest are missing. What the
-    picture is made of is learned from what is left of it, and known pixels stay as they are.
+    picture is made of is learned from what is left of it, and known pixels stay as they are. NaN in a .tif file of
+    floating-point numbers counts as missing, too.
     """
-    from multicause.media import read_image, write_image
+    from multicause.media import read_picture, write_picture
+    from multicause.tables import TableError
     from multicause.tasks import inpaint_image
 
-    output = output or Path(f"{image.stem}-inpainted.png")
-    refuse_equal({"IMAGE": image, "--mask": mask, "--output": output})
-    pixels = read_image(image, as_stored=True)
-    missing = _read_mask(mask, image, pixels.shape)
-    result = inpaint_image(pixels, missing, verbose=1, **given(settings))
-    write_image(output, result.image)
+    output = output or output_beside(image, "inpainted")
+    refuse_equal({"IMAGE": image, "--mask": mask, "--output": output, "--uncertainty": uncertainty})
+    picture = read_picture(image)
+    if picture.is_stack:
+        raise TableError(f"'{image}' holds {len(picture.pixels)} pages, wanted one picture. Save them one by one.")
+    missing = _read_mask(mask, image, picture.pixels)
+    check_outputs(picture, output, uncertainty)
+    result = inpaint_image(picture.pixels, missing, keep_known=not denoise, verbose=1, **given(settings))
+    if uncertainty is not None:
+        write_uncertainty(uncertainty, result.uncertainty, is_stack=False)
+    write_picture(output, picture._replace(pixels=result.image))
     click.echo(f"{missing.sum()} of {missing.size} pixels filled in. Picture written to {output}")
 
 
-def _read_mask(mask: Path, image: Path, shape: tuple[int, ...]) -> np.ndarray:
+def _read_mask(mask: Path, image: Path, pixels: np.ndarray) -> np.ndarray:
+    import numpy as np
+
     from multicause.media import read_image
     from multicause.tables import TableError
 
     brightness = read_image(mask)
-    if brightness.shape != shape[:2]:
-        sizes = [f"{width} × {height}" for height, width in (brightness.shape, shape[:2])]
+    if brightness.shape != pixels.shape[:2]:
+        sizes = [f"{width} × {height}" for height, width in (brightness.shape, pixels.shape[:2])]
         raise TableError(f"The mask '{mask}' is {sizes[0]} pixels wide and high, but '{image}' is {sizes[1]}.")
-    return brightness > 0.5 * brightness.max()
+    nowhere = np.isnan(pixels.reshape(*brightness.shape, -1)).any(axis=2)
+    return (brightness > 0.5 * brightness.max()) | nowhere

@@ -16,6 +16,7 @@ from multicause.experiments import (
     mca_bars,
     mca_likelihood,
     mca_overlap,
+    pictures,
     scaling,
     upoe_data,
     upoe_faces,
@@ -37,11 +38,12 @@ from multicause.experiments.experiment import (
     Verdict,
 )
 
-_PAPERS = (ET, MCA08, GSC14, GPS, PSICA)
+_PAPERS = (ET, MCA08, GSC14, GPS, PSICA, pictures.PAPER)
 _MODULES = (
     *(et_bars, et_likelihood, grass, scaling, et_parts, mca_bars, mca_overlap, mca_likelihood),
     *(gsc_selection, gsc_mixing, gsc_sources, gsc_denoise, gsc_clustering),
     *(gps_sparse_coding, gps_mixture, gps_occlusion, upoe_faces, upoe_data, upoe_recovery),
+    pictures,
 )
 EXPERIMENTS = {
     each.name: each for paper in _PAPERS for module in _MODULES for each in module.EXPERIMENTS if each.paper == paper

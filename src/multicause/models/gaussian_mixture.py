@@ -114,14 +114,20 @@ class GaussianMixture:
         """
         if statistics.weight <= 0.0:
             return params
-        weight, r, rd, rdd = statistics
-        size = np.maximum(r, _ALMOST_NOTHING * weight / self.n_components)
-        moved = rd / size[:, None]  # mu - mu_old
+        size, rdd = self._sizes(statistics), statistics.rdd
+        moved = statistics.rd / size[:, None]  # mu - mu_old
         covariances = self._regularised(rdd / _along(rdd, size) - self._outer(moved))
-        used = self._used(statistics)
-        means = np.where(used[:, None], params.means + moved, params.means)
-        covariances = np.where(_along(rdd, used), covariances, params.covariances)
-        return GaussianMixtureParams(size / size.sum(), means, covariances)
+        covariances = np.where(_along(rdd, self._used(statistics)), covariances, params.covariances)
+        return GaussianMixtureParams(size / size.sum(), self.moved_means(params, statistics), covariances)
+
+    def moved_means(self, params: GaussianMixtureParams, statistics: GaussianMixtureStatistics) -> np.ndarray:
+        """The means that the M-step finds, (C, D)."""
+        moved = statistics.rd / self._sizes(statistics)[:, None]
+        return np.where(self._used(statistics)[:, None], params.means + moved, params.means)
+
+    def _sizes(self, statistics: GaussianMixtureStatistics) -> np.ndarray:
+        """How much belongs to each cluster, and next to nothing where nothing does, (C,)."""
+        return np.maximum(statistics.r, _ALMOST_NOTHING * statistics.weight / self.n_components)
 
     def _used(self, statistics: GaussianMixtureStatistics) -> np.ndarray:
         """Which clusters more than next to nothing belongs to, (C,)."""

@@ -5,11 +5,16 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multicause.execution.in_process import single_threaded_blas
+from multicause.tasks import mixture_denoising
 from multicause.tasks.camera_noise import DenoisedCounts, check_camera, denoise_counts
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
 from multicause.tasks.patches import Merge, Patches, with_progress
 
-SETTINGS = {"max_iter": 40, "tol": 0.0}
+MODELS = ("auto", "mixture", "gsc")
+GSC_SETTINGS = {"max_iter": 40, "tol": 0.0}
+GSC_PATCH_SIZE = 8
+GSC_MAX_PATCHES = 100_000
 GREEDY = {"selection": "greedy"}  # where there are candidates to select
 
 
@@ -21,64 +26,69 @@ class DenoisedImage(NamedTuple):
     image : ndarray of the shape and type of the noisy image
         The image without its noise.
     noise_level : float
-        Standard deviation of the noise, as it was learned.
-    estimator : GSC
-        The fitted model of the patches.
+        Standard deviation of the noise: as given, as estimated, or, by model="gsc", as learned.
+    estimator : TruncatedGaussianMixture or GSC
+        The fitted model of the patches; of the brightness where there are colours. None where there is no noise.
+    uncertainty : ndarray of the shape of the image, or None
+        Posterior standard deviation of each pixel, in the units of the image; None by model="gsc".
     """
 
     image: np.ndarray
     noise_level: float
     estimator: Any
+    uncertainty: np.ndarray | None = None
 
 
 def denoise_image(
     image: ArrayLike,
     *,
+    model: Literal["auto", "mixture", "gsc"] = "auto",
     noise: Literal["gaussian", "poisson", "poisson-gaussian"] = "gaussian",
+    noise_level: float | None = None,
     gain: float | None = None,
     offset: float | None = None,
-    patch_size: int = 8,
+    patch_size: int | None = None,
     n_components: int | None = None,
-    subtract_mean: bool = True,
-    weights: Literal["uniform", "sparsity"] = "uniform",
-    n_passes: int = 2,
-    max_patches: int = 100_000,
+    max_patches: int | None = None,
     value_range: tuple[float, float] | None = None,
     random_state=None,
     verbose: int = 0,
+    n_jobs: int | None = None,
     **settings: Any,
 ) -> DenoisedImage | DenoisedCounts:
-    """Take noise of unknown level out of an image (GSC, Section 5.5).
+    """Take noise out of an image, learning from the noisy image itself what it is made of.
 
-    Spike-and-slab sparse coding learns from the noisy image itself what its patches are made of, and how strong the
-    noise is. Each pixel of the result is the mean, over all overlapping patches that cover it, of the posterior mean:
+    By default in two passes. A mixture of probabilistic principal components (Houdard, Bouveyron, Delon 2018) of all
+    overlapping patches gives a first result. In it, patches that look alike are found in the neighbourhood of each
+    other; their mean and covariance take the noise out of the noisy patches in the same places (Lebrun, Buades, Morel
+    2013). Each pixel is a weighted mean over all patches that cover it,
 
-        x̂ = Σ_n w_n ⟨W(s⊙z)⟩_n / Σ_n w_n
+        x̂ = Σ_n w_n ⟨x⟩_n / Σ_n w_n,   w_n = 1 / (posterior variance + 0.01 σ²)
 
     Parameters
     ----------
     image : array-like of shape (height, width) or (height, width, 3)
         Shades of grey or colours, integers or floating-point numbers of any range.
+    model : {"auto", "mixture", "gsc"}, default="auto"
+        What learns from the patches. "auto" is the mixture, which is faster and better. "gsc" is spike-and-slab
+        sparse coding in a single pass over the model, which learns the noise level, too (GSC, Section 5.5).
     noise : {"gaussian", "poisson", "poisson-gaussian"}, default="gaussian"
         Kind of noise: equally strong everywhere, or of photons that were counted, or both, as cameras have it. Counts
         are stabilised by the generalised Anscombe transform, denoised, and led back by its exact unbiased inverse.
+    noise_level : float or None, default=None
+        Standard deviation of the noise; of the read noise, where noise="poisson-gaussian". None estimates it from the
+        smoothest patches.
     gain : float or None, default=None
         Grey values per photon, for noise of photons. None estimates it from the image.
     offset : float or None, default=None
         Grey value where there is no light, for noise of photons. None estimates it from the image.
-    patch_size : int, default=8
-        Side length of a patch.
+    patch_size : int or None, default=None
+        Side length of a patch. None takes 8.
     n_components : int or None, default=None
-        Number of components that patches are made of. None takes 256, fewer for an image of fewer than 1024 patches.
-    subtract_mean : bool, default=True
-        Take the mean of each colour off each patch before the model sees it, and put it back in the end.
-    weights : {"uniform", "sparsity"}, default="uniform"
-        Weights w_n of the merge: all alike, or 1 / (1 + the expected number of active latents).
-    n_passes : int, default=2
-        How often the image is merged. The means that are taken off are noisy in the first pass; in the next, they are
-        the means of the previous result. Without `subtract_mean` one pass is all.
-    max_patches : int, default=100_000
+        Number of clusters, or of components by model="gsc". None takes 100, or 256; fewer for a small image.
+    max_patches : int or None, default=None
         Most patches that the model learns from, drawn at random; it bounds time and memory. All are denoised.
+        None takes 20 000, or 100 000 by model="gsc".
     value_range : tuple of two floats or None, default=None
         Range that the result is clipped to. None takes the type's range for integers, and does not clip floating-point
         numbers.
@@ -86,43 +96,95 @@ def denoise_image(
         Seed of the model's start and of the choice of patches.
     verbose : int, default=0
         1 shows progress on a terminal.
+    n_jobs : int or None, default=None
+        Threads; None takes all cores.
     **settings : dict
-        Further constructor arguments of `GSC`, such as `n_candidates`, `max_active`, `max_iter`, `n_jobs`. Candidates
-        are selected greedily; `selection="model-based"` judges each latent by itself, as the paper does.
+        Further constructor arguments of `TruncatedGaussianMixture`, such as `max_iter` and `n_candidates`. By
+        model="gsc" those of `GSC`, and three of its own: `subtract_mean` (True: the mean of each colour is taken off
+        each patch, and put back in the end), `weights` ("uniform" or "sparsity": the merge favours patches with few
+        active latents), and `n_passes` (2: the means that are taken off are those of the previous pass).
 
     Returns
     -------
     DenoisedImage or DenoisedCounts
-        The image, the learned noise level, and the fitted model; for noise of photons, also the `camera`.
+        The image, the noise level, the fitted model, and the uncertainty of each pixel; for noise of photons, also the
+        `camera`.
     """
     check_camera(noise, gain, offset, None)
     if noise != "gaussian":
 
-        def gaussian(stabilised: np.ndarray, _: float | None) -> Any:
+        def gaussian(stabilised: np.ndarray, noise_level: float | None) -> Any:
             return denoise_image(
-                stabilised, patch_size=patch_size, n_components=n_components, subtract_mean=subtract_mean,
-                weights=weights, n_passes=n_passes, max_patches=max_patches, random_state=random_state,
-                verbose=verbose, **settings,
+                stabilised, model=model, noise_level=None if model == "gsc" else noise_level, patch_size=patch_size,
+                n_components=n_components, max_patches=max_patches, random_state=random_state, verbose=verbose,
+                n_jobs=n_jobs, **settings,
             )  # fmt: skip
 
-        return denoise_counts(image, gaussian, noise=noise, gain=gain, offset=offset, value_range=value_range)
+        if noise == "poisson" and noise_level is not None:
+            raise ValueError("noise_level is not for noise='poisson', whose level follows from gain and brightness.")
+        return denoise_counts(
+            image, gaussian, noise=noise, gain=gain, offset=offset, read_noise=noise_level, value_range=value_range
+        )
+    if model not in MODELS:
+        raise ValueError(f"model must be 'auto', 'mixture' or 'gsc', got {model!r}. Start with 'auto'.")
+    pixels = as_image(image)
+    default_size = GSC_PATCH_SIZE if model == "gsc" else mixture_denoising.PATCH_SIZE
+    check_patch_size(pixels, default_size if patch_size is None else patch_size)
+    check_value_range(value_range)
+    check_known_pixels(pixels)
+    _check_noise_level(noise_level, model)
+    if max_patches is not None and max_patches < 2:
+        raise ValueError(f"max_patches must be at least 2, got {max_patches}. A hundred thousand serve most images.")
+    if model == "gsc":
+        shared = {"n_components": n_components, "verbose": verbose, "n_jobs": n_jobs, **settings}
+        clean, level, estimator = _by_gsc(
+            pixels, patch_size or GSC_PATCH_SIZE, max_patches or GSC_MAX_PATCHES, random_state, **shared
+        )
+        return DenoisedImage(like(image, clean, value_range), level, estimator)
+    with single_threaded_blas:  # threads are over patches
+        cleaned = mixture_denoising.clean(
+            pixels, noise_level, patch_size, n_components, max_patches, random_state, verbose, n_jobs, settings
+        )
+    uncertainty = cleaned.uncertainty.reshape(np.shape(image))
+    return DenoisedImage(like(image, cleaned.pixels, value_range), cleaned.noise_level, cleaned.estimator, uncertainty)
+
+
+def _check_noise_level(noise_level: float | None, model: str) -> None:
+    if noise_level is None:
+        return
+    if model == "gsc":
+        raise ValueError("noise_level is not for model='gsc', which learns it. Use model='mixture', or leave it out.")
+    if not 0.0 <= noise_level < np.inf:
+        raise ValueError(
+            f"noise_level must be a standard deviation, 0 or more and finite, got {noise_level}. None estimates it."
+        )
+
+
+def _by_gsc(
+    pixels: np.ndarray,
+    patch_size: int,
+    max_patches: int,
+    random_state: Any,
+    subtract_mean: bool = True,
+    weights: Literal["uniform", "sparsity"] = "uniform",
+    n_passes: int = 2,
+    **settings: Any,
+) -> tuple[np.ndarray, float, Any]:
+    """Pixels without noise, the noise level, and the model, by spike-and-slab sparse coding."""
     if weights not in ("uniform", "sparsity"):
         raise ValueError(f"weights must be 'uniform' or 'sparsity', got {weights!r}. Start with 'uniform'.")
     if n_passes < 1:
         raise ValueError(f"n_passes must be at least 1, got {n_passes}. Two serve most images.")
-    pixels = as_image(image)
-    check_patch_size(pixels, patch_size)
-    check_value_range(value_range)
-    check_known_pixels(pixels)
     patches = Patches(pixels, patch_size)
     model = PatchModel(pixels.shape[2], subtract_mean)
     selection = GREEDY if settings.get("posterior", "truncated") == "truncated" else {}
-    settings = {**SETTINGS, **selection, "n_components": n_components, "verbose": verbose, **settings}
+    settings = {**GSC_SETTINGS, **selection, **settings}
     model.fit(patches, np.arange(len(patches)), max_patches, random_state, **settings)
+    verbose = settings["verbose"]
     clean = _merged(model, pixels, None, patch_size, weights, verbose)
     for _ in range(n_passes - 1 if subtract_mean else 0):
         clean = _merged(model, pixels, clean, patch_size, weights, verbose)
-    return DenoisedImage(like(image, clean, value_range), model.noise_level(), model.estimator)
+    return clean, model.noise_level(), model.estimator
 
 
 def _merged(

@@ -1,16 +1,33 @@
 """Images without their gaps."""
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.ndimage import gaussian_filter
+from scipy.interpolate import LinearNDInterpolator
+from scipy.ndimage import gaussian_filter, maximum_filter
+from sklearn.utils import check_random_state
 
+from multicause.tasks.gap_noise import noise_level_of_known
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
-from multicause.tasks.patches import Merge, Patches, with_progress
+from multicause.tasks.incomplete_mixture import IncompleteMixture
+from multicause.tasks.patches import Patches, some_of, with_progress
+from multicause.tasks.weighted_merge import WeightedMerge
 
-SETTINGS = {"max_iter": 30, "tol": 0.0}
+SETTINGS = {"max_iter": 30, "tol": 0.0, "selection": "greedy"}  # of spike-and-slab sparse coding
+MIXTURE_SETTINGS = {"max_iter": 12, "n_candidates": 3, "n_jobs": None}
+MIXTURE_PATCHES, GSC_PATCHES = 20_000, 100_000  # most that are learned from
+MOST_CLUSTERS = 60
+LEAST_COLOUR = 1e-9  # standard deviation, relative to that of the image, of an axis of colours that is worth a model
 ENOUGH = 0.2  # share of a Gaussian that must fall on known pixels, relative to the share of known pixels in the image
+MOST_CORNERS = 500_000  # of triangles between known pixels; more take too much time and memory
+NEAR_ENOUGH = 0.5  # share of a patch that must be known, relative to the best one, for it to fill a pixel
+IN_WIDE_GAPS = 0.8  # the same, where the best patch is almost whole: gaps lie apart, and are filled from their rims
+ALMOST_WHOLE = 0.85
+PATCH_SIZE, LARGE_PATCH, MUCH_MISSING = 8, 10, 0.65  # patches are larger where more than such a share is missing
+
+Reconstruct = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class InpaintedImage(NamedTuple):
@@ -19,24 +36,33 @@ class InpaintedImage(NamedTuple):
     Attributes
     ----------
     image : ndarray of the shape and type of the image with gaps
-        The image without gaps; pixels that were known are as they were.
-    estimator : GSC
-        The fitted model of the patches.
+        The image without gaps; pixels that were known are as they were, unless they were to be denoised.
+    estimator : object
+        The fitted model of the patches: `GSC`, or an `IncompleteMixture` per colour.
+    noise_level : float
+        Standard deviation of the noise on known pixels, as it was learned or given.
+    uncertainty : ndarray of the shape of the image, or None
+        Posterior standard deviation of filled pixels, 0 where pixels are kept; only of the mixture.
     """
 
     image: np.ndarray
     estimator: Any
+    noise_level: float
+    uncertainty: np.ndarray | None
 
 
 def inpaint_image(
     image: ArrayLike,
     mask: ArrayLike,
     *,
-    patch_size: int = 8,
+    model: Literal["auto", "mixture", "gsc"] = "auto",
+    patch_size: int | None = None,
     n_components: int | None = None,
-    subtract_mean: bool = True,
+    subtract_mean: bool | None = None,
     n_passes: int = 2,
-    max_patches: int = 100_000,
+    keep_known: bool = True,
+    noise_level: float | None = None,
+    max_patches: int | None = None,
     value_range: tuple[float, float] | None = None,
     random_state=None,
     verbose: int = 0,
@@ -44,10 +70,10 @@ def inpaint_image(
 ) -> InpaintedImage:
     """Fill the gaps of an image.
 
-    Spike-and-slab sparse coding learns what the image's patches are made of, half of the iterations from an image with
-    interpolated gaps, half from known pixels only: what is missing of a patch does not count. Each missing pixel
-    becomes the mean of the posterior means of the patches that cover it, weighted by how much is known of them. A gap
-    that is wider than patches reach is filled from its rim inwards.
+    A mixture of Gaussians, or spike-and-slab sparse coding, learns what the image's patches are made of from known
+    pixels only: what is missing of a patch does not count. Each missing pixel becomes the mean of the posterior means
+    of the patches that cover it, weighted by how sure they are. A gap that is wider than patches reach is filled from
+    its rim inwards.
 
     Parameters
     ----------
@@ -55,17 +81,27 @@ def inpaint_image(
         Shades of grey or colours, integers or floating-point numbers of any range. Missing pixels may hold anything.
     mask : array-like of bool of shape (height, width)
         True where a pixel is missing.
-    patch_size : int, default=8
-        Side length of a patch.
+    model : {"auto", "mixture", "gsc"}, default="auto"
+        What patches are taken to be: from one of many Gaussians, or a few of many components (`GSC`). "auto" takes the
+        mixture, which was better and faster on most pictures, unless arguments that only `GSC` has are given.
+    patch_size : int or None, default=None
+        Side length of a patch. None takes 8; for the mixture 10, where two thirds of the pixels and more are missing.
     n_components : int or None, default=None
-        Number of components that patches are made of. None takes 256, fewer for an image of fewer than 1024 patches.
-    subtract_mean : bool, default=True
-        Take the mean of each colour off each patch before the model sees it, and put it back in the end.
+        Number of Gaussians, or of components that patches are made of. None takes up to 60 of the former, up to 256 of
+        the latter, fewer for small images.
+    subtract_mean : bool or None, default=None
+        Take the mean of each colour off each patch before the model sees it, and put it back in the end. None does so
+        for `GSC`; Gaussians have means of their own.
     n_passes : int, default=2
-        How often the gaps are filled. The means that are taken off come from a blurred image in the first pass; in
-        the next, from the previous result. Without `subtract_mean` one pass is all.
-    max_patches : int, default=100_000
-        Most patches that the model learns from, drawn at random; it bounds time and memory.
+        How often the gaps are filled. What is taken off, and guessed, comes from interpolation in the first pass; in
+        the next, from the previous result.
+    keep_known : bool, default=True
+        Leave known pixels as they are. False takes the noise out of them as well.
+    noise_level : float or None, default=None
+        Standard deviation of the noise on known pixels, for the mixture. None learns it.
+    max_patches : int or None, default=None
+        Most patches that the model learns from, drawn at random; it bounds time and memory. None takes 20,000 for the
+        mixture, and 100,000 for `GSC`.
     value_range : tuple of two floats or None, default=None
         Range that filled pixels are clipped to. None takes the type's range for integers, and does not clip
         floating-point numbers.
@@ -74,62 +110,220 @@ def inpaint_image(
     verbose : int, default=0
         1 shows progress on a terminal.
     **settings : dict
-        Further constructor arguments of `GSC`, such as `n_candidates`, `max_active`, `max_iter`, `n_jobs`.
+        `max_iter`, `n_candidates` and `n_jobs`; further constructor arguments of `GSC`, such as `max_active`.
 
     Returns
     -------
     InpaintedImage
-        The image, and the fitted model.
+        The image, the fitted model, the noise level, and how sure filled pixels are.
     """
+    by_gsc = _takes_gsc(model, noise_level, settings)
+    for name, value, least in (("n_components", n_components, 1), ("max_patches", max_patches, 2)):
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}. Leave it out to have it chosen.")
     if n_passes < 1:
         raise ValueError(f"n_passes must be at least 1, got {n_passes}. Two serve most images.")
     pixels = as_image(image)
+    missing = _check_mask(mask, pixels.shape[:2])
+    if patch_size is None:
+        large = not by_gsc and missing.mean() > MUCH_MISSING and min(missing.shape) > LARGE_PATCH
+        patch_size = LARGE_PATCH if large else PATCH_SIZE
     check_patch_size(pixels, patch_size)
     check_value_range(value_range)
-    missing = _check_mask(mask, pixels.shape[:2])
     check_known_pixels(pixels[~missing])
     pixels[missing] = np.nan
-    whole = _interpolated(pixels)
-    model = PatchModel(pixels.shape[2], subtract_mean)
-    settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
-    patches, guess = Patches(pixels, patch_size), Patches(whole, patch_size)
-    model.fit(patches, _well_known(missing, patch_size), max_patches, random_state, guess, **settings)
-    for _ in range(n_passes if subtract_mean else 1):
-        whole = _filled(model, pixels, whole, patch_size, verbose)
+    random_state = check_random_state(random_state)
+    subtract_mean = by_gsc if subtract_mean is None else subtract_mean
+    gaps = Gaps(pixels, patch_size, n_passes, keep_known, verbose)
+    if by_gsc:
+        settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
+        found = _by_gsc(gaps, subtract_mean, max_patches or GSC_PATCHES, random_state, settings)
+    else:
+        settings = {**MIXTURE_SETTINGS, "n_components": n_components, "noise_level": noise_level, **settings}
+        found = _by_mixtures(gaps, subtract_mean, max_patches or MIXTURE_PATCHES, random_state, settings)
+    whole, variance, estimator, level = found
     result = like(image, whole, value_range)
-    result[~missing] = np.asarray(image)[~missing]
-    return InpaintedImage(result, model.estimator)
+    uncertainty = None if variance is None else np.sqrt(np.maximum(variance, 0.0)).reshape(result.shape)
+    if keep_known:
+        result[~missing] = np.asarray(image)[~missing]
+        if uncertainty is not None:
+            uncertainty[~missing] = 0.0
+    return InpaintedImage(result, estimator, level, uncertainty)
 
 
-def _filled(model: PatchModel, pixels: np.ndarray, guess: np.ndarray, patch_size: int, verbose: int) -> np.ndarray:
-    """The image without gaps: where no patch reaches from known pixels, from those that were filled in before."""
-    pixels, guess = pixels.copy(), guess.copy()
+class Gaps(NamedTuple):
+    """What is to be filled: pixels with NaN, (height, width, colours), and how."""
+
+    pixels: np.ndarray
+    patch_size: int
+    n_passes: int
+    keep_known: bool
+    verbose: int
+
+    def patches(self, image: np.ndarray) -> Patches:
+        return Patches(image, self.patch_size)
+
+
+Found = tuple[np.ndarray, np.ndarray | None, Any, float]  # image, variances, estimator, noise level
+
+
+def _by_gsc(
+    gaps: Gaps, subtract_mean: bool, max_patches: int, random_state: np.random.RandomState, settings: dict[str, Any]
+) -> Found:
+    """All colours at once, by spike-and-slab sparse coding; patches count by how much is known of them."""
+    pixels, whole = gaps.pixels, _interpolated(gaps.pixels)
+    model = PatchModel(pixels.shape[2], subtract_mean)
+    positions = _well_known(np.isnan(pixels[..., 0]), gaps.patch_size)
+    model.fit(gaps.patches(pixels), positions, max_patches, random_state, gaps.patches(whole), **settings)
+
+    def reconstruct(X: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        share = np.isfinite(X).mean(axis=1, keepdims=True)
+        return model.reconstruct(X, guess), np.broadcast_to(share**-2.0, X.shape)
+
+    for _ in range(gaps.n_passes if subtract_mean else 1):
+        whole, _ = _filled(gaps, whole, reconstruct)
+    return whole, None, model.estimator, model.noise_level()
+
+
+def _by_mixtures(
+    gaps: Gaps, subtract_mean: bool, max_patches: int, random_state: np.random.RandomState, settings: dict[str, Any]
+) -> Found:
+    """Each colour by a mixture of its own, after colours were turned so that they are not correlated."""
+    known = gaps.pixels[np.isfinite(gaps.pixels[..., 0])]
+    _, axes = np.linalg.eigh(np.cov(known.T).reshape(known.shape[1], -1))
+    axes = axes[:, ::-1].T  # (axes, colours), the one that varies most first
+    whole = np.broadcast_to(known.mean(axis=0) @ axes.T, gaps.pixels.shape).copy()
+    variance, mixtures = np.zeros_like(whole), []
+    for index, axis in enumerate(axes):
+        if (known @ axis).std() <= LEAST_COLOUR * known.std():  # as two of the axes of a grey picture in colours
+            continue
+        one = gaps._replace(pixels=(gaps.pixels @ axis)[..., None])
+        whole[..., [index]], variance[..., [index]], mixture = _by_mixture(
+            one, subtract_mean, max_patches, random_state, settings
+        )
+        mixtures.append(mixture)
+    level = float(np.sqrt(np.mean([mixture.params_.noise_variance for mixture in mixtures])))
+    return whole @ axes, variance @ axes**2, mixtures[0] if len(mixtures) == 1 else mixtures, level
+
+
+def _by_mixture(
+    gaps: Gaps, subtract_mean: bool, max_patches: int, random_state: np.random.RandomState, settings: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray, IncompleteMixture]:
+    pixels = gaps.pixels
+    positions = some_of(np.arange(len(gaps.patches(pixels))), max_patches, random_state)
+    n_components = settings["n_components"] or _number_of_clusters(len(gaps.patches(pixels)))
+    noise_level = settings["noise_level"]
+    if noise_level is None and not gaps.keep_known:
+        noise_level = noise_level_of_known(pixels[..., 0])  # Gaussians that may be anything would take it for texture
+    mixture = IncompleteMixture(
+        n_components, settings["n_candidates"], noise_level, settings["n_jobs"], random_state.randint(2**31 - 1)
+    )
+    level = np.nanmean(pixels)
+
+    def reconstruct(X: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        mean = guess.mean(axis=1, keepdims=True) if subtract_mean else level
+        filled = mixture.fill(X - mean, guess - mean)
+        return filled.mean + mean, filled.variance
+
+    whole = _interpolated(pixels)
+    X = gaps.patches(pixels).take(positions)
+    n_iter = -(-settings["max_iter"] * 2 // (gaps.n_passes + 1))  # half as many in later passes
+    for turn in range(gaps.n_passes):
+        guess = gaps.patches(whole).take(positions)
+        mean = guess.mean(axis=1, keepdims=True) if subtract_mean else level
+        steps = [slice(step, step + 1) for step in range(n_iter if turn == 0 else max(1, n_iter // 2))]
+        mixture.fit(X - mean, guess - mean, with_progress(steps, "Learning", gaps.verbose))
+        whole, variance = _filled(gaps, whole, reconstruct)
+    return whole, variance, mixture
+
+
+def _number_of_clusters(n_patches: int) -> int:
+    return int(np.clip(np.sqrt(n_patches) / 2.0, 1, MOST_CLUSTERS))
+
+
+def _filled(gaps: Gaps, guess: np.ndarray, reconstruct: Reconstruct) -> tuple[np.ndarray, np.ndarray]:
+    """The image without gaps, and its variance: where patches know little, from what was filled in before."""
+    pixels, guess = gaps.pixels.copy(), guess.copy()
+    variance, clean = np.zeros_like(pixels), None
     missing = np.isnan(pixels[..., 0])
     while missing.any():
-        merge = _merged(model, pixels, guess, patch_size, verbose)
-        reached = missing & merge.covered
+        merge = _merged(gaps, pixels, guess, reconstruct, gaps.keep_known or clean is not None)
+        if clean is None and not gaps.keep_known:
+            clean = merge.mean(), merge.variance()
+        reached = missing & _near_enough(missing, gaps.patch_size)
         pixels[reached] = guess[reached] = merge.mean()[reached]
+        variance[reached] = merge.variance()[reached]
         missing &= ~reached
-    return pixels
+    if clean is not None:
+        known = np.isfinite(gaps.pixels[..., 0])
+        pixels[known], variance[known] = clean[0][known], clean[1][known]
+    return pixels, variance
 
 
-def _merged(model: PatchModel, pixels: np.ndarray, guess: np.ndarray, patch_size: int, verbose: int) -> Merge:
-    """All patches that are partly known and partly missing, weighted by how much is known."""
-    patches, guessed = Patches(pixels, patch_size), Patches(guess, patch_size)
-    merge = Merge(pixels.shape, patch_size)
-    for rows in with_progress(patches.bands(), "Inpainting", verbose):
+def _merged(
+    gaps: Gaps, pixels: np.ndarray, guess: np.ndarray, reconstruct: Reconstruct, only_gaps: bool
+) -> WeightedMerge:
+    """All patches that are partly known, weighted by the inverse of their variances."""
+    patches, guessed = gaps.patches(pixels), gaps.patches(guess)
+    merge = WeightedMerge(pixels.shape, gaps.patch_size)
+    for rows in with_progress(patches.bands(), "Inpainting", gaps.verbose):
         X = patches.band(rows)
         share = np.isfinite(X).mean(axis=1)
-        gaps = (share > 0.0) & (share < 1.0)
-        X[~gaps] = 0.0
-        if gaps.any():
-            X[gaps] = model.reconstruct(X[gaps], guessed.band(rows)[gaps])
-        merge.add(rows, X, np.where(gaps, share**2, 0.0))
+        wanted = (share > 0.0) & (share < 1.0) if only_gaps else share > 0.0
+        variance, weights = np.zeros_like(X), np.zeros_like(X)
+        X[~wanted] = 0.0
+        if wanted.any():
+            X[wanted], variance[wanted] = reconstruct(X[wanted], guessed.band(rows)[wanted])
+            weights[wanted] = 1.0 / (variance[wanted] + 1e-3 * variance[wanted].mean() + 1e-300)
+        merge.add(rows, X, variance, weights)
     return merge
 
 
+def _near_enough(missing: np.ndarray, patch_size: int) -> np.ndarray:
+    """Pixels that a patch covers of which much is known, compared to the best patch with a gap."""
+    known = Patches(~missing[..., None], patch_size)
+    shares = np.concatenate([known.band(rows).mean(axis=1) for rows in known.bands()])
+    corners = np.zeros(missing.shape)
+    corners[: 1 - patch_size, : 1 - patch_size] = shares.reshape(np.array(missing.shape) + 1 - patch_size)
+    best = maximum_filter(corners, patch_size, mode="constant", origin=(patch_size - 1) // 2)
+    highest = best[missing].max()
+    return best >= (IN_WIDE_GAPS if highest > ALMOST_WHOLE else NEAR_ENOUGH) * highest
+
+
+def _takes_gsc(model: str, noise_level: float | None, settings: dict[str, Any]) -> bool:
+    """Whether it is for spike-and-slab sparse coding; refuses what the model that was asked for does not have."""
+    if model not in ("auto", "mixture", "gsc"):
+        raise ValueError(f"model must be 'auto', 'mixture' or 'gsc', got {model!r}. Start with 'auto'.")
+    others = sorted(set(settings) - set(MIXTURE_SETTINGS))
+    if model == "mixture" and others:
+        raise TypeError(
+            f"inpaint_image() got an unexpected keyword argument {others[0]!r}: model='mixture' takes "
+            f"{', '.join(MIXTURE_SETTINGS)}. Arguments of GSC need model='gsc'."
+        )
+    if noise_level is not None and not 0.0 <= noise_level < np.inf:
+        raise ValueError(f"noise_level must be at least 0, got {noise_level}. Leave it out to have it learned.")
+    if model != "gsc" and not others:
+        for name, value in settings.items():
+            if name != "n_jobs" and not value >= 1:
+                raise ValueError(f"{name} must be at least 1, got {value}.")
+    by_gsc = model == "gsc" or (model == "auto" and bool(others))
+    if by_gsc and noise_level is not None:
+        raise ValueError("noise_level belongs to model='mixture', but the model is 'gsc', which learns it.")
+    return by_gsc
+
+
 def _interpolated(pixels: np.ndarray) -> np.ndarray:
-    """A first guess: missing pixels are means of known ones nearby, weighted by a Gaussian as narrow as possible."""
+    """A first guess: missing pixels are interpolated between known ones, or blurred where those lie to one side."""
+    guess, known = _blurred(pixels), np.isfinite(pixels[..., 0])
+    rim = np.argwhere(known & maximum_filter(~known, 3))
+    if len(rim) < MOST_CORNERS and np.linalg.matrix_rank(rim - rim[0]) == 2:
+        between = LinearNDInterpolator(rim, pixels[tuple(rim.T)])(np.argwhere(~known))
+        guess[~known] = np.where(np.isfinite(between), between, guess[~known])
+    return guess
+
+
+def _blurred(pixels: np.ndarray) -> np.ndarray:
+    """Missing pixels are means of known ones nearby, weighted by a Gaussian as narrow as possible."""
     guess = pixels.copy()
     known = np.isfinite(pixels[..., 0])
     missing, spread = ~known, 1.0

@@ -35,7 +35,7 @@ def denoise_stack(frames: ArrayLike, **settings: Any) -> Any:
     height, margin = stack.shape[1], min(MARGIN, stack.shape[1] - 1)
     rows = np.pad(np.arange(height), margin, mode="reflect") if margin else np.arange(height)
     column = stack[:, rows]  # (n_frames, height + margins, width, …), one below the other in the next line
-    result = denoise_image(column.reshape(-1, *stack.shape[2:]), **settings)
+    result: Any = denoise_image(column.reshape(-1, *stack.shape[2:]), **settings)
 
     def cut(image: np.ndarray) -> np.ndarray:
         return np.ascontiguousarray(image.reshape(column.shape)[:, margin : margin + height])

@@ -5,18 +5,30 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
-def log_joint(Y, means, places, offsets, starts, precisions, out):
-    """-1/2 (|y - mu_c|^2 precision_c - sum_j (places_j - offsets_j)^2), j over the directions of c, to `out` (N, C)."""
+def distances(Y, means):
+    """|y - mu_c|^2, (N, C)."""
+    result = np.empty((len(Y), len(means)))
     for n in range(Y.shape[0]):
         for c in range(means.shape[0]):
-            along, distance = 0.0, 0.0
+            total = 0.0
+            for i in range(Y.shape[1]):
+                d = Y[n, i] - means[c, i]
+                total += d * d
+            result[n, c] = total
+    return result
+
+
+@njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
+def log_joint(values, places, offsets, starts, precisions):
+    """Turn squared distances (N, C) into -1/2 (distance precision_c - sum_j (places_j - offsets_j)^2), j over the
+    directions of c."""
+    for n in range(values.shape[0]):
+        for c in range(values.shape[1]):
+            along = 0.0
             for j in range(starts[c], starts[c + 1]):
                 place = places[n, j] - offsets[j]
                 along += place * place
-            for i in range(Y.shape[1]):
-                d = Y[n, i] - means[c, i]
-                distance += d * d
-            out[n, c] = -0.5 * (distance * precisions[c] - along)
+            values[n, c] = -0.5 * (values[n, c] * precisions[c] - along)
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})

@@ -31,11 +31,10 @@ def start_clusters(em: EM, rng: np.random.Generator) -> Any:
         equal = model.equal_clusters(means, em.moments.variance)
         nearest = TruncatedPosterior(1, 1, singletons=False).prepare(model, equal)
         statistics = em.executor.map_reduce(nearest.statistics, em.chunks, combine).statistics
-        learned = model.m_step(equal, statistics)
-        if np.allclose(learned.means, means, rtol=1e-9):
+        before, means = means, model.moved_means(equal, statistics)
+        if np.allclose(means, before, rtol=1e-9):
             break
-        means = learned.means
-    return learned
+    return model.m_step(equal, statistics)
 
 
 def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:

@@ -1,0 +1,51 @@
+"""Pictures as the commands read and write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from multicause.media import Picture
+
+
+def output_beside(source: Path, what: str) -> Path:
+    """The default name of a result: as deep as its source, since a .png file cannot hold all that a .tif file does."""
+    extension = source.suffix if source.suffix.lower() in (".tif", ".tiff") else ".png"
+    return Path(f"{source.stem}-{what}{extension}")
+
+
+def write_uncertainty(path: Path, deviation: np.ndarray | None, *, is_stack: bool) -> None:
+    """Write standard deviations: as they are to a .tif file, else brightest where they are largest."""
+    import numpy as np
+
+    from multicause.media import Picture, write_picture
+
+    if deviation is None:
+        raise click.UsageError("--uncertainty: this model does not say how sure it is. Leave --model out.")
+    if path.suffix.lower() in (".tif", ".tiff"):
+        write_picture(path, Picture(deviation.astype(np.float32), is_stack=is_stack))
+        click.echo(f"Standard deviations written to {path}")
+        return
+    largest = float(deviation.max()) or 1.0
+    write_picture(path, Picture(np.round(deviation * (255.0 / largest)).astype(np.uint8), is_stack=is_stack))
+    click.echo(f"Standard deviations written to {path}; white is {largest:.3g}, black is 0")
+
+
+def check_outputs(picture: Picture, output: Path, uncertainty: Path | None) -> None:
+    """Refuse files that could not hold the results before the work begins."""
+    import numpy as np
+
+    from multicause.picture_files import check_writable
+
+    check_writable(output, picture)
+    if uncertainty is not None:
+        is_tiff = uncertainty.suffix.lower() in (".tif", ".tiff")
+        dtype: Any = np.float32 if is_tiff else np.uint8
+        check_writable(
+            uncertainty, picture._replace(pixels=np.broadcast_to(dtype(0), picture.pixels.shape), alpha=None)
+        )

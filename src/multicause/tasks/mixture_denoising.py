@@ -1,0 +1,178 @@
+"""An image cleaned in two passes: by clusters of its patches, then by groups of alike patches in one place."""
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from multicause.backends import numba_cpu
+from multicause.estimators import TruncatedGaussianMixture
+from multicause.execution import split
+from multicause.execution.in_process import InProcess, effective_threads
+from multicause.models import combine
+from multicause.models.local_gaussian import Neighbourhood, middles
+from multicause.posteriors import TruncatedPosterior
+from multicause.tasks.noise_level import estimate_noise_level
+from multicause.tasks.patches import Merge, Patches, some_of, with_progress
+
+PATCH_SIZE = 8
+LARGE_PATCH_SIZE, STRONG_NOISE = 10, 0.7  # of the image's standard deviation
+MOST_COMPONENTS = 100
+PATCHES_PER_COMPONENT = 100  # fewer would be learned by heart
+SETTINGS = {"max_iter": 5, "tol": 0.0, "n_candidates": 3}
+MAX_PATCHES = 100_000
+MOST_AT_FIRST, LAST_ROUNDS = 15_000, 3
+NO_NOISE = 1e-4  # of the image's range: there is nothing to take out
+LEAST_VARIANCE = 0.01  # of the noise's: a patch may not be surer than this
+REACH, N_ALIKE, STRIDE = 12, 36, 4
+# Groups do not know what their guess has lost: measured on images with known truth, the squared error of a pixel is
+# three times what a group is unsure of, and a little of the noise's variance.
+SURENESS, LOST = 3.0, 0.008
+BAND = 8  # rows of middles that are cleaned at one time
+_OPPONENT = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, -1.0], [1.0, -2.0, 1.0]])
+OPPONENT = (_OPPONENT / np.linalg.norm(_OPPONENT, axis=1, keepdims=True)).T  # brightness, and two of colour
+
+
+class Cleaned(NamedTuple):
+    pixels: np.ndarray  # (height, width, colours)
+    uncertainty: np.ndarray  # in the same shape
+    noise_level: float
+    estimator: Any
+
+
+def clean(
+    pixels: np.ndarray,
+    noise_level: float | None,
+    patch_size: int | None,
+    n_components: int | None,
+    max_patches: int | None,
+    random_state: Any,
+    verbose: int,
+    n_jobs: int | None,
+    settings: dict[str, Any],
+) -> Cleaned:
+    """Pixels (height, width, colours) without white noise.
+
+    Three colours are turned into brightness and two differences, which leaves the noise as it is.
+    """
+    turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
+    offset = pixels.mean(axis=(0, 1)) @ turn
+    channels = (pixels @ turn - offset).astype(np.float32)
+    if noise_level is None:
+        noise_level = float(np.median([estimate_noise_level(channel) for channel in np.moveaxis(channels, 2, 0)]))
+    size = patch_size or _suitable_patch_size(channels, noise_level)
+    if noise_level <= NO_NOISE * np.ptp(pixels):
+        return Cleaned(pixels, np.zeros_like(pixels), noise_level, None)
+    learner = _Learner(noise_level, size, n_components, max_patches or MAX_PATCHES, n_jobs, verbose, settings)
+    random_state = check_random_state(random_state)
+    pilot = np.empty_like(channels)
+    estimators = []
+    for k in range(channels.shape[2]):
+        estimators.append(learner.fit(channels[:, :, k : k + 1], random_state))
+        pilot[:, :, k : k + 1] = learner.merged(estimators[k], channels[:, :, k : k + 1])
+    where = Neighbourhood(size, REACH, N_ALIKE, STRIDE)
+    cleaned, variances = _by_groups(channels, pilot, noise_level, where, effective_threads(n_jobs), verbose)
+    uncertainty = np.sqrt(variances @ np.square(turn.T))
+    return Cleaned((cleaned + offset) @ turn.T, uncertainty, noise_level, estimators[0])
+
+
+def _suitable_patch_size(channels: np.ndarray, noise_level: float) -> int:
+    """Larger patches where noise is strong: more pixels tell which patches are alike."""
+    contrast = np.sqrt(max(channels[:, :, 0].var() - noise_level**2, 0.0))
+    wanted = LARGE_PATCH_SIZE if noise_level > STRONG_NOISE * contrast else PATCH_SIZE
+    return min(wanted, *channels.shape[:2])
+
+
+class _Learner(NamedTuple):
+    """The first pass: a mixture of probabilistic principal components of the patches of one channel."""
+
+    noise_level: float
+    patch_size: int
+    n_components: int | None
+    max_patches: int
+    n_jobs: int | None
+    verbose: int
+    settings: dict[str, Any]
+
+    def fit(self, channel: np.ndarray, random_state: np.random.RandomState) -> TruncatedGaussianMixture:
+        """Most iterations on some of the patches; the last on all that memory and time allow."""
+        patches = Patches(channel, self.patch_size)
+        X = patches.take(some_of(np.arange(len(patches)), self.max_patches, random_state)).astype(np.float64)
+        some = X[some_of(np.arange(len(X)), MOST_AT_FIRST, random_state)]
+        n_components = self.n_components or int(np.clip(len(X) // PATCHES_PER_COMPONENT, 1, MOST_COMPONENTS))
+        settings: dict[str, Any] = {**SETTINGS, "n_jobs": self.n_jobs, "verbose": self.verbose, **self.settings}
+        settings["n_candidates"] = min(settings["n_candidates"], n_components)
+        settings.setdefault("random_state", random_state.randint(2**31 - 1))
+        settings |= {"covariance_type": "factor", "noise": self.noise_level**2, "reg_covar": 0.0}
+        mixture = TruncatedGaussianMixture(n_components, **settings)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # the number of iterations is a budget here
+            mixture.fit(some)
+        for _ in range(LAST_ROUNDS if len(some) < len(X) else 0):
+            mixture = _another_round(mixture, X)
+        return mixture
+
+    def merged(self, mixture: TruncatedGaussianMixture, channel: np.ndarray) -> np.ndarray:
+        """The channel merged from denoised patches, each with the more weight the surer it is."""
+        patches, merge = Patches(channel, self.patch_size), Merge(channel.shape, self.patch_size)
+        for rows in with_progress(patches.bands(), "First pass", self.verbose):
+            mean, variance = mixture.reconstruct_with_variance(patches.band(rows).astype(np.float64))
+            merge.add(rows, mean, 1.0 / (variance.mean(axis=1) + LEAST_VARIANCE * self.noise_level**2))
+        return merge.mean()
+
+
+def _another_round(mixture: TruncatedGaussianMixture, X: np.ndarray) -> TruncatedGaussianMixture:
+    """One iteration of EM on other data. A warm start would add an E-step to say how good the result is."""
+    model, params = mixture.fitted_model()
+    posterior = TruncatedPosterior(int(mixture.n_candidates), 1, singletons=False).prepare(model, params)
+    with InProcess(effective_threads(mixture.n_jobs)) as executor:
+        found = executor.map_reduce(posterior.statistics, split(X, model.n_components), combine)
+    settings = {name: value for name, value in mixture.get_params().items() if name != "n_components"}
+    return TruncatedGaussianMixture.from_parameters(**model.m_step(params, found.statistics)._asdict(), **settings)
+
+
+def _by_groups(
+    noisy: np.ndarray, pilot: np.ndarray, noise_level: float, where: Neighbourhood, n_threads: int, verbose: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The second pass: pixels, which take the place of the pilot's, and their variances.
+
+    A band's groups reach into the rows about it. Sums are kept of the rows that later bands may still reach.
+    """
+    height, variance = len(noisy), np.float32(noise_level**2)
+    rows, columns = middles(height, where), middles(noisy.shape[1], where)
+    bands = [rows[first : first + BAND] for first in range(0, len(rows), BAND)]
+    strips = [
+        slice(max(band[0] - where.reach, 0), min(band[-1] + where.reach + where.patch_size, height)) for band in bands
+    ]
+    clean_rows = numba_cpu.load("local_gaussian").clean_rows
+
+    def sums_of(i: int) -> np.ndarray:
+        strip = strips[i]
+        sums = np.zeros((3, *noisy[strip].shape), dtype=np.float32)
+        settings = columns, where, variance, LEAST_VARIANCE * variance
+        clean_rows(noisy[strip], pilot[strip], bands[i] - strip.start, *settings, sums)
+        return sums
+
+    variances = np.full_like(pilot, variance)
+    done, waiting = 0, np.zeros((3, 0, *noisy.shape[1:]), dtype=np.float32)
+    with InProcess(n_threads) as executor:
+        results = executor.map(sums_of, range(len(bands)))
+        for i in with_progress(range(len(bands)), "Second pass", verbose):
+            sums = next(results)
+            new_rows = strips[i].stop - done - waiting.shape[1]
+            waiting = np.pad(waiting, ((0, 0), (0, new_rows), (0, 0), (0, 0)))
+            waiting[:, strips[i].start - done :] += sums
+            n_final = (strips[i + 1].start if i + 1 < len(bands) else height) - done
+            final = slice(done, done + n_final)
+            _settle(waiting[:, :n_final], pilot[final], variances[final])
+            done, waiting = final.stop, waiting[:, n_final:]
+    return pilot, variances
+
+
+def _settle(sums: np.ndarray, pilot: np.ndarray, variances: np.ndarray) -> None:
+    """Turn sums over groups into pixels, and the noise's variance into theirs, where any group lies."""
+    weight = np.where(sums[0] > 0.0, sums[0], 1.0)
+    pilot += sums[1] / weight
+    np.copyto(variances, SURENESS * sums[2] / weight + LOST * variances, where=sums[0] > 0.0)

@@ -1,0 +1,45 @@
+"""How strong the noise of an image is, before anything is known of the image.
+
+White noise is alike in all frequencies, and its frequencies are independent. Patches with little at low frequencies are
+smooth; what they hold at high frequencies is noise, which had no part in choosing them (Ponomarenko et al. 2007).
+"""
+
+import numpy as np
+from scipy.fft import dctn
+
+from multicause.tasks.patches import Patches
+
+SIZE = 8  # of a patch
+_HIGHEST_LOW, _LOWEST_HIGH = 4, 10  # sums of a coefficient's row and column
+_SMOOTHEST = 0.03  # of all patches
+_FEWEST = 200
+_LEAST_FREQUENCIES = 0.2  # of the high ones: texture is in the others
+_MOST_PATCHES = 250_000
+_SPREAD_OF_LEAST = 1.25  # standard deviations that the mean of the least 3 of 15 normal numbers lies below their mean
+_INDEPENDENT = 0.4  # share of the smooth patches
+
+
+def estimate_noise_level(image: np.ndarray) -> float:
+    """Standard deviation of white noise in one channel (height, width), from the quietest high frequencies."""
+    size = min(SIZE, *image.shape)
+    patches = Patches(image[:, :, None], size)
+    frequency = np.add.outer(np.arange(size), np.arange(size)).reshape(-1)
+    low = (frequency > 0) & (frequency <= size * _HIGHEST_LOW / SIZE)
+    high = frequency >= size * _LOWEST_HIGH / SIZE
+    positions = np.arange(0, len(patches), max(len(patches) // _MOST_PATCHES, 1))
+    transform = dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
+    powers = np.concatenate(
+        [np.square(patches.take(some) @ transform) for some in np.array_split(positions, len(positions) // 20_000 + 1)]
+    )
+    n_smooth = min(max(int(_SMOOTHEST * len(powers)), _FEWEST), len(powers))
+    smooth = np.argpartition(powers[:, low].mean(axis=1), n_smooth - 1)[:n_smooth]
+    quiet = np.sort(powers[smooth][:, high].mean(axis=0))[: max(int(_LEAST_FREQUENCIES * high.sum()), 1)]
+    return float(np.sqrt(quiet.mean()) / _expected_of_least(n_smooth))
+
+
+def _expected_of_least(n_smooth: int) -> float:
+    """What the least of equally strong frequencies are, of what all are: how far chance spreads their sums.
+
+    The means of n squares spread by sqrt(2 / n); overlapping patches count for fewer. Measured on white noise.
+    """
+    return 1.0 - 0.5 * _SPREAD_OF_LEAST * np.sqrt(2.0 / (_INDEPENDENT * n_smooth))
