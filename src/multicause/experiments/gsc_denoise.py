@@ -23,7 +23,7 @@ class Cleaned(NamedTuple):
 def clean_house(seed: int, noise: float, side: int | None = None, **settings: Any) -> Cleaned:
     """Noise that the method is not told of, on all overlapping patches of the house, or of its upper left corner."""
     house, noisy = _noisy_house(seed, noise, side)
-    result = denoise_image(noisy, value_range=(0.0, 255.0), random_state=seed, n_jobs=1, **settings)
+    result = denoise_image(noisy, value_range=(0.0, 255.0), random_state=seed, n_jobs=1, start="random", **settings)
     return Cleaned(psnr(house, result.image), result.noise_level, noisy, result.image)
 
 

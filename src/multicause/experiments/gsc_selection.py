@@ -36,7 +36,8 @@ class Qualities(NamedTuple):
 
 def mean_qualities(seed: int, n_components: int, max_iter: int = 50, **posterior: Any) -> Qualities:
     X, truth = signed_bars(n_components, seed)
-    fit = GSC(n_components, max_iter=max_iter, tol=0.0, random_state=seed, n_jobs=1, **posterior).fit(X)
+    fit = GSC(n_components, max_iter=max_iter, tol=0.0, start="random", random_state=seed, n_jobs=1, **posterior)
+    fit.fit(X)
     generating = GSC.from_parameters(**truth._asdict(), n_jobs=1, **posterior)
     return Qualities(mean_quality(fit, X), mean_quality(generating, X))
 
