@@ -4,7 +4,7 @@
 latents. Missing entries of Y are taken as explained.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from multicause.models.spike_slab_linear import SpikeSlabLinear
 
 LARGEST_SHARE = 0.9  # of the data in which a latent that is put in may be active
 _LEAST_SEEN = 0.05  # share of its data points in which a dimension of a maximal latent is seen, to learn it from them
-_LEAST_ENTRY = 0.03  # of a component that is put in, relative to its size
+_LEAST_ENTRY = 0.01  # of a component that is put in, relative to its size
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,15 @@ class Additions:
     most_rows: ClassVar[int | None] = None  # from which to learn, where each costs much
     n_candidates: ClassVar[int] = 8  # that do while components are looked for
     max_active: ClassVar[int] = 5
+
+    @property
+    def learner(self) -> Any:
+        """The model as it learns while components are looked for."""
+        return self.model
+
+    def lifted(self, components: np.ndarray) -> np.ndarray:
+        """Components that were found, as the model can learn on from them."""
+        return components
 
     def nothing(self, params: Params) -> Params:
         """Parameters under which no latent does anything."""
@@ -73,13 +82,16 @@ class Additions:
 class NonnegativeAdditions(Additions):
     """Latents whose components are not negative: the M-step multiplies, so that an entry of 0 would stay 0."""
 
-    def _latents(self, params: Params, components: np.ndarray) -> Params:
-        least = _LEAST_ENTRY * np.sqrt(np.square(components).mean(axis=1, keepdims=True))
-        return super()._latents(params, np.maximum(components, least))
+    @property
+    def learner(self) -> Any:
+        return replace(self.model, field_update="clamped")
+
+    def lifted(self, components: np.ndarray) -> np.ndarray:
+        return np.maximum(components, _LEAST_ENTRY * np.sqrt(np.square(components).mean(axis=1, keepdims=True)))
 
 
 @dataclass(frozen=True)
-class CountAdditions(NonnegativeAdditions):
+class CountAdditions(Additions):
     """Latents whose rates add up, under Poisson noise."""
 
     most_rows: ClassVar[int | None] = 1000
@@ -91,6 +103,12 @@ class CountAdditions(NonnegativeAdditions):
         before = noise.log_density(params, Y, mean)
         gains = [noise.log_density(params, Y, mean + component) - before for component in more.components]
         return np.stack(gains, axis=1)
+
+    def lifted(self, components: np.ndarray) -> np.ndarray:
+        return np.maximum(components, _LEAST_ENTRY * np.sqrt(np.square(components).mean(axis=1, keepdims=True)))
+
+    def _latents(self, params: Params, components: np.ndarray) -> Params:
+        return super()._latents(params, self.lifted(components))
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ _WEAK = 0.25  # of the median loss: a latent that is missed so little is worth a
 _WELL_EXPLAINED = 0.9  # of the average of what is left of a row: below it, it is not looked at
 _HARDLY_USED = 10.0 * RAREST
 _ALIKE = 0.95  # cosine of two components beyond which they are one
+_GROUP = 4  # latents at most that depend on each other
 _DEPENDENT = 4.0  # standard deviations of a count of pairs beyond which they are no chance
 
 
@@ -52,7 +53,7 @@ class Search:
 
     n_rounds: int = 24
     n_steps: int = 6
-    patience: int = 4
+    patience: int = 6
     least_rows: int = 5000
     rows_per_latent: int = 50
     largest_move: float = 0.34  # share of the latents, once all of them are in
@@ -78,11 +79,11 @@ class Search:
             greedy=em.posterior.greedy,
         )
         executor = em.executor if type(em.executor) is InProcess else InProcess()
-        local = LocalEM(model, posterior, executor, split(X, model.n_components, weights=weights))
+        local = LocalEM(additions.learner, posterior, executor, split(X, model.n_components, weights=weights))
         sample = Sample(X, weights, np.arange(len(X)))
         found = _Searching(self, local, additions, sample, rng).run(additions.nothing(drawn))
         idle = found.activation <= _HARDLY_USED  # nothing was found for them: EM may yet find a use
-        return found._replace(components=np.where(idle[:, None], drawn.components, found.components))
+        return found._replace(components=np.where(idle[:, None], drawn.components, additions.lifted(found.components)))
 
 
 class Sample(NamedTuple):
@@ -146,6 +147,7 @@ class _Searching:
         self.few = few_of(sample, additions.most_rows)
         self.H = em.model.n_components
         self.most = self.H  # latents that a round may move
+        self.turn = 0
         self.tried: set[tuple[int, ...]] = set()  # what was moved since the last success
 
     def run(self, params: Any) -> Any:
@@ -180,9 +182,7 @@ class _Searching:
         worth = proposals.gains > self.settings.worth * losses[weakest[: len(proposals.gains)]]
         moved = weakest[: int(np.argmin(np.append(worth, False)))]
         if moved.size == 0 or tuple(moved) in self.tried:
-            moved = self._dependent(means)
-            if moved.size == 0 and losses[weakest[0]] < _WEAK * np.median(losses):
-                moved = self._ill_fitting(means, mean, int(weakest[0]))
+            moved = self._suspects(means, mean, losses)
             kept = np.isin(np.arange(self.H), moved, invert=True)
             mean = self._mean(best.params, means * kept, codes * kept)
             proposals = self._proposals(best.params, mean, len(moved), kept)
@@ -203,14 +203,26 @@ class _Searching:
         """What is explained of each row; what is missing counts as explained."""
         return self.em.model.superpose(params, self.additions.states(means, codes))
 
+    def _suspects(self, means: np.ndarray, mean: np.ndarray, losses: np.ndarray) -> np.ndarray:
+        """Latents to look for anew, all at once, where no single one is worth moving: two kinds, in turns."""
+        self.turn += 1
+        weakest = int(np.argmin(losses))
+        is_weak = losses[weakest] < _WEAK * np.median(losses)
+        ill_fitting = self._ill_fitting(means, mean, weakest) if is_weak else np.zeros(0, dtype=int)
+        if ill_fitting.size and self.turn % 2:
+            return ill_fitting
+        dependent = self._dependent(means)
+        return dependent if dependent.size else ill_fitting
+
     def _dependent(self, means: np.ndarray) -> np.ndarray:
-        """Pairs that are active together far more or less often than by chance."""
+        """Groups that are active together far more or less often than by chance."""
         weights = self.sample.weights
         together = means.T @ (weights[:, None] * means)
         alone = weights @ means
         expected = np.outer(alone, alone) / max(weights.sum(), 1e-300)
         surprise = np.abs(together - expected) / np.sqrt(np.maximum(expected, 1.0))
         rows, columns = np.triu_indices(self.H, 1)
+        np.fill_diagonal(surprise, 0.0)
         moved: list[int] = []
         for pair in np.argsort(-surprise[rows, columns], kind="stable"):
             i, j = int(rows[pair]), int(columns[pair])
@@ -218,7 +230,9 @@ class _Searching:
                 break
             if (i, j) not in self.tried and i not in moved and j not in moved:
                 self.tried.add((i, j))
-                moved += [i, j]
+                related = np.maximum(surprise[i], surprise[j])
+                others = [int(h) for h in np.argsort(-related, kind="stable")[: _GROUP + 2] if related[h] > _DEPENDENT]
+                moved += [i, j, *(h for h in others if h not in (i, j, *moved))][: _GROUP]
         return np.array(moved, dtype=int)
 
     def _ill_fitting(self, means: np.ndarray, mean: np.ndarray, weakest: int) -> np.ndarray:
