@@ -51,13 +51,13 @@ class Search:
         Size of the sample.
     """
 
-    n_rounds: int = 24
+    n_rounds: int = 20
     n_steps: int = 6
-    patience: int = 6
+    patience: int = 5
     least_rows: int = 5000
     rows_per_latent: int = 50
     largest_move: float = 0.34  # share of the latents, once all of them are in
-    least_gain: float = 1e-3  # of the free energy per data point, for a round to count as a success
+    least_gain: float = 2e-3  # of all that was gained before, or of a nat per data point, for a round to be a success
     n_refits: int = 3  # of proposals
     proposals_per_latent: float = 2.0
     worth: float = 0.5  # gain of a proposal over the loss of what it replaces, at the least
@@ -153,9 +153,10 @@ class _Searching:
     def run(self, params: Any) -> Any:
         """The best parameters that were found."""
         best, failures, at_rest = self.em.e_step(params), 0, False
-        enough = self.settings.least_gain * self.sample.weights.sum()
+        first, weight = best.e_step.free_energy, self.sample.weights.sum()
         for _ in range(self.settings.n_rounds):
             trial = self._round(best)
+            enough = self.settings.least_gain * max(best.e_step.free_energy - first, weight)
             gain = -np.inf if trial is None else trial.e_step.free_energy - best.e_step.free_energy
             best = trial if trial is not None and gain > 0.0 else best
             if gain > enough:
@@ -232,7 +233,7 @@ class _Searching:
                 self.tried.add((i, j))
                 related = np.maximum(surprise[i], surprise[j])
                 others = [int(h) for h in np.argsort(-related, kind="stable")[: _GROUP + 2] if related[h] > _DEPENDENT]
-                moved += [i, j, *(h for h in others if h not in (i, j, *moved))][: _GROUP]
+                moved += [i, j, *(h for h in others if h not in (i, j, *moved))][:_GROUP]
         return np.array(moved, dtype=int)
 
     def _ill_fitting(self, means: np.ndarray, mean: np.ndarray, weakest: int) -> np.ndarray:
