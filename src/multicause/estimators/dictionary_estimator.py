@@ -22,7 +22,9 @@ from multicause.estimators.parameter_checks import (
 from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Annealing, Outcome, Plan, Stop
+from multicause.learning.em.search import Search
 from multicause.models import BernoulliPrior, DataMoments, DictionaryParams, GaussianNoise
+from multicause.posteriors import TruncatedPosterior
 from multicause.posteriors.base import Posterior
 from multicause.selection.gp_select import GPSelect
 
@@ -218,6 +220,7 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
     _: KW_ONLY
     max_active: Any = "auto"
     singletons: Any = True
+    start: Any = "search"
     monotone: Any = False
 
     _parameter_constraints = {
@@ -226,6 +229,7 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
         "selection": [StrOptions({"model-based"}), GPSelect],
         "max_active": [COUNT, StrOptions({"auto"})],
         "singletons": ["boolean"],
+        "start": [StrOptions({"search", "random"})],
         "monotone": ["boolean"],
     }
 
@@ -235,7 +239,10 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
         )
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
-        return super()._fit_of(n_components, moments)._replace(monotone=bool(self.monotone))
+        fit = super()._fit_of(n_components, moments)._replace(monotone=bool(self.monotone))
+        told = self.init or self.annealing is not None or fit.posterior.selection is not None
+        searches = self.start == "search" and not told and isinstance(fit.posterior, TruncatedPosterior)
+        return fit._replace(start=Search()) if searches else fit
 
     def _posterior(self, n_components: int) -> Posterior:
         return self._truncation(n_components).posterior(bool(self.monotone), self._learned_selection())

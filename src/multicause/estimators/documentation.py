@@ -25,6 +25,11 @@ ARGUMENTS = {
     "init": """dict or None, default=None
         Initial values of parameters by their names, {parameters}; what is not given follows from the data's mean and
         variance.""",
+    "start": """{"search", "random"}, default="search"
+        Where EM starts. "search" first grows components, on at most some thousand rows, from what is left unexplained,
+        and moves those that are missed least, as long as the free energy rises; "random" draws them about the data's
+        mean, as the papers do. Where `init`, `annealing`, `warm_start` or a selection that is learned say how to
+        begin, nothing is searched.""",
     "annealing": """Annealing or None, default=None
         Schedule of temperatures, parameter noise and data classification over the `max_iter` iterations; an annealed
         fit ignores `tol`.""",

@@ -11,6 +11,7 @@ import numpy as np
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.bench_counts import compare_on_counts
+from multicause.experiments.bench_defaults import plain_calls
 from multicause.experiments.bench_threads import GSC, LINCA, MCA, compare_threads
 from multicause.experiments.bench_upoe import ratios
 from multicause.experiments.timing import (
@@ -87,6 +88,11 @@ def counts(quick: bool = False) -> list[Line]:
     return [Line(*line) for line in compare_on_counts(quick)]
 
 
+def defaults(quick: bool = False) -> list[Line]:
+    """What plain calls find, beside fits from random starts and the truth."""
+    return [Line(*line) for line in plain_calls(quick)]
+
+
 def threads(quick: bool = False) -> list[Line]:
     """Efficiency of the threads at hand."""
     return [Line(*line) for line in compare_threads(quick)]
@@ -100,6 +106,7 @@ BENCHMARKS = {
     "gp-select": gp_select,
     "upoe": upoe,
     "counts": counts,
+    "defaults": defaults,
 }
 
 

@@ -79,7 +79,7 @@ def disturbed_start(problem: Problem, max_iter: int) -> tuple[np.ndarray, Any]:
 
 def _estimator(problem: Problem, max_iter: int, **settings: Any) -> Any:
     truncation = {"n_candidates": problem.n_candidates, "max_active": problem.max_active}
-    settings = {**truncation, "max_iter": max_iter, "tol": 0.0, "random_state": 0, **settings}
+    settings = {**truncation, "max_iter": max_iter, "tol": 0.0, "random_state": 0, "start": "random", **settings}
     return ESTIMATORS[problem.model](problem.n_components, **settings)
 
 
