@@ -32,8 +32,8 @@ def clean_house(seed: int, noise: float, side: int | None = None, start: Start =
             settings["n_components"], settings["patch_size"] ** 2, seed, settings.get("slab", "diagonal")
         )
         settings["init"] = {**drawn, "noise_variance": float(noisy.var())}
-    given = {"model": "gsc", "start": "random", "value_range": (0.0, 255.0), "random_state": seed, "n_jobs": 1}
-    result = denoise_image(noisy, **given, **settings)
+    settings |= {"model": "gsc", "start": "random", "value_range": (0.0, 255.0)}
+    result = denoise_image(noisy, random_state=seed, n_jobs=1, **settings)
     n_used = int((result.estimator.activation_ > USED).sum())
     return Cleaned(psnr(house, result.image), result.noise_level, n_used, noisy, result.image)
 
