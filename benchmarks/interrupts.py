@@ -91,6 +91,7 @@ def child(model: str, data: str, n_jobs: str) -> None:
         reply["how"] = "whole"
     except KeyboardInterrupt:
         reply["how"] = "interrupted"
+        exec("")  # an interrupted import ends Python by the signal, answered or not, unless something else is executed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     reply["seconds"] = time.perf_counter() - begun
     if "fit" in locals():

@@ -77,6 +77,7 @@ def watched(*more: int) -> Iterator[Watch]:
         yield watch
     finally:
         _watch = None
+        exec("")  # Python would remember, until its own end, an interrupt that rose in an import and was answered
         for number, handler in watch.before.items():
             signal.signal(number, handler)
         if watch.waiting is not None:

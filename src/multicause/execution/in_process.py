@@ -95,7 +95,7 @@ class InProcess:
             return
         under_way: deque[Future[Result]] = deque()
         for chunk in chunks:
-            under_way.append(self._submit(task, chunk))
+            under_way.append(self._start(task, chunk))
             if len(under_way) > 2 * self.n_threads:
                 yield _result(under_way.popleft())
         while under_way:
@@ -113,13 +113,13 @@ class InProcess:
             tree.work()  # outside its context there are no threads
             return tree.total
         try:
-            for worker in [self._submit(tree.work) for _ in range(min(self.n_threads, len(chunks)))]:
+            for worker in [self._start(tree.work) for _ in range(min(self.n_threads, len(chunks)))]:
                 _result(worker)
         finally:
             tree.stopped = True  # an interrupted caller waits for no more chunks
         return tree.total
 
-    def _submit(self, task: Callable[..., Result], *arguments: Any) -> "Future[Result]":
+    def _start(self, task: Callable[..., Result], *arguments: Any) -> "Future[Result]":
         assert self._pool is not None
         with interrupts.held():
             return self._pool.submit(task, *arguments)

@@ -53,6 +53,16 @@ class Factors(NamedTuple):
     probability: np.ndarray  # (n, H) lambda
     mean: np.ndarray  # (n, H) m, in the units of the data
 
+    def fits(self, n_rows: int, n_components: int) -> bool:
+        """Whether what a file holds may be given to kernels."""
+        return all(
+            isinstance(array, np.ndarray)
+            and array.shape == (n_rows, n_components)
+            and array.dtype == np.float64
+            and bool(np.isfinite(array).all())
+            for array in self
+        )
+
 
 class Codes(NamedTuple):
     """The factors of each row, in units of the slab."""

@@ -21,7 +21,7 @@ class KeptCandidates(NamedTuple):
     def fits(self, n_rows: int, n_components: int) -> bool:
         """Whether what a file holds may be given to kernels."""
         return (
-            self.candidates.ndim == 2 and len(self.candidates) == n_rows and are_indices(self.candidates, n_components)
+            are_indices(self.candidates, n_components) and self.candidates.ndim == 2 and len(self.candidates) == n_rows
         )
 
 

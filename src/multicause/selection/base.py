@@ -82,4 +82,8 @@ def selector_of(keeps_all: bool, n_targets: int, learned: Selector | None = None
 
 def are_indices(array: np.ndarray, below: int) -> bool:
     """Whether all entries are indices of something that has so many."""
-    return array.dtype.kind == "i" and (array.size == 0 or (int(array.min()) >= 0 and int(array.max()) < below))
+    return (
+        isinstance(array, np.ndarray)
+        and array.dtype.kind == "i"
+        and (array.size == 0 or (int(array.min()) >= 0 and int(array.max()) < below))
+    )

@@ -139,8 +139,12 @@ class Observed(NamedTuple):
 
     def fits(self, n_rows: int, n_targets: int) -> bool:
         """Whether what a file holds may be given to kernels."""
+        if not (isinstance(self.targets, tuple) and all(isinstance(part, np.ndarray) for part in self.targets)):
+            return False
         starts, latents, values = self.targets
-        ordered = starts.shape == (n_rows + 1,) and starts[0] == 0 and starts[-1] == len(latents) == len(values)
+        if (starts.dtype, latents.dtype, values.dtype) != (np.int64, np.int32, np.float64) or latents.ndim != 1:
+            return False
+        ordered = starts.shape == (n_rows + 1,) and starts[0] == 0 and starts[-1] == len(latents) == values.size
         return bool(ordered and (np.diff(starts) >= 0).all() and are_indices(latents, n_targets))
 
 

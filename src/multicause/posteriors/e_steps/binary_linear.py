@@ -8,6 +8,7 @@ from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
+from multicause.execution.work_arrays import work_array
 from multicause.models.binary_linear import BinaryLinearStatistics
 from multicause.models.dictionary_model import inverse_norms
 from multicause.models.subsets import subset_tree
@@ -119,7 +120,8 @@ class BinaryLinearEStep(TruncatedEStep):
     ) -> tuple[float, BinaryLinearStatistics] | None:
         if self.model.selection_rule == "upper_bound":
             return None
-        weighted, H = tiled_product(Y, self.projection), len(self.offset)
+        H = len(self.offset)
+        weighted = tiled_product(Y, self.projection, out=work_array("linear", (len(Y), H)))
         sums = self.kernel.Sums(np.zeros((H, H)), _NOTHING, np.zeros(1))
         constants = self.offset, self._cosine_scale, n_candidates
         overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)

@@ -8,6 +8,7 @@ from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
+from multicause.execution.work_arrays import work_array
 from multicause.models.maximal_causes import MaximalCausesStatistics
 from multicause.models.noises import LOG_2PI, GaussianNoise
 from multicause.models.subsets import subset_tree
@@ -107,7 +108,7 @@ class MaximalCausesEStep(MeanNoiseEStep):
             return None
         components, tree = self.tables.components, subset_tree(n_candidates, self.max_active)
         whole, hard = numba_cpu.load("whole_chunks"), self.model.sharing.is_hard
-        singles = tiled_product(Y, self.projection)
+        singles = tiled_product(Y, self.projection, out=work_array("linear", (len(Y), len(components))))
         sums = self.kernel.Sums(
             np.zeros(components.shape), np.zeros(components.shape), np.zeros(components.shape[1]), _NONE
         )

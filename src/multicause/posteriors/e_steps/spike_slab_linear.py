@@ -9,6 +9,7 @@ from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
+from multicause.execution.work_arrays import work_array
 from multicause.models.base import combine
 from multicause.models.spike_slab_linear import SpikeSlabStatistics
 from multicause.models.subsets import subset_tree
@@ -184,9 +185,12 @@ class SpikeSlabEStep(TruncatedEStep):
         """Of complete rows; those of correlated coefficients are slower by far than what lies between calls."""
         if self.correlated or self.model.noise.shape == "full":
             return None
-        problem = self.complete._replace(linear=tiled_product(Y, self.projection))
+        shape = len(Y), len(self.unit)
+        linear = tiled_product(Y, self.projection, out=work_array("linear", shape))
+        problem = self.complete._replace(linear=linear)
         constants = self.slab_mean, problem.constant - self.log_odds, n_candidates
-        moments, tree = self._no_moments(len(Y)), subset_tree(n_candidates, self.max_active)
+        moments = self._no_moments(work_array("s", shape), work_array("x", shape))
+        tree = subset_tree(n_candidates, self.max_active)
         s, x, squares, totals = numba_cpu.load("whole_chunks").slabs(
             Y, problem, constants, tree, self.singletons, weights, moments
         )
@@ -215,20 +219,20 @@ class SpikeSlabEStep(TruncatedEStep):
     def _expectations(self, part: RowTerms, candidates: np.ndarray, weights: np.ndarray | None = None):
         """F_n and the moments of some rows; candidates are those of all rows."""
         chosen = candidates[part.rows]
-        n_rows, moments = len(chosen), self._no_moments(len(chosen))
+        n_rows, H = len(chosen), len(self.unit)
+        moments = self._no_moments(np.empty((n_rows, H)), np.empty((n_rows, H)))
         tree = subset_tree(chosen.shape[1], self.max_active)
         weights = np.zeros(n_rows) if weights is None else weights
         log_normaliser, energy = self.kernel.expectations(part.problem, chosen, tree, self.singletons, weights, moments)
         return self._free_energies(part, log_normaliser, energy), moments
 
-    def _no_moments(self, n_rows: int) -> Any:
-        """To be filled in."""
+    def _no_moments(self, s: np.ndarray, x: np.ndarray) -> Any:
+        """To be filled in, those of each row in given arrays."""
         H, D = self.whitened.shape
         n_correlated = H if self.correlated else 0
         return self.kernel.Moments(
-            np.empty((n_rows, H)), np.empty((n_rows, H)), np.zeros((H, H)), np.zeros(n_correlated),
-            np.zeros((n_correlated, n_correlated)), np.zeros((n_correlated, n_correlated)), np.zeros((H, D)),
-            np.zeros(D),
+            s, x, np.zeros((H, H)), np.zeros(n_correlated), np.zeros((n_correlated, n_correlated)),
+            np.zeros((n_correlated, n_correlated)), np.zeros((H, D)), np.zeros(D),
         )  # fmt: skip
 
     def _free_energies(self, part: RowTerms, log_normaliser: np.ndarray, energy: np.ndarray) -> np.ndarray:
