@@ -97,9 +97,10 @@ def test_answers_equal_brute_force(estimator):
 def test_the_last_free_energy_is_that_of_the_learned_parameters(estimator):
     X = bars(estimator).X
     fit = estimator(6, n_candidates=None, random_state=0).fit(X)
-    assert fit.stop_ is Stop.CONVERGED
+    fell = fit.stop_ in (Stop.FELL, Stop.OSCILLATES)  # as the fixed-point steps of MCA may: the best comes once more
+    assert fit.stop_ is Stop.CONVERGED or (fell and estimator is MCA)
     assert_allclose(fit.free_energy_[-1], fit.score(X), rtol=1e-12)
-    assert len(fit.free_energy_) == fit.n_iter_ + 1
+    assert len(fit.free_energy_) == fit.n_iter_ + 1 + fell
 
 
 @BOTH

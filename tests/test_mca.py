@@ -8,11 +8,13 @@ from scipy.optimize import linear_sum_assignment
 from multicause import MCA
 from multicause.backends.numba_cpu import load
 from multicause.datasets import bar_components, make_bars
+from multicause.execution import split
 from multicause.learning import Annealing, DataClassification
 from multicause.metrics import found_causes
 from multicause.models import DictionaryParams, MaximalCauses, MeanParams
 from multicause.models.noises import NOISES
 from multicause.models.superpositions import Maximum, Smoothing
+from multicause.posteriors import TruncatedPosterior
 from multicause.posteriors.e_steps.definition import DefinitionEStep
 from multicause.posteriors.e_steps.maximal_causes import MaximalCausesEStep
 
@@ -199,3 +201,27 @@ def test_the_free_energy_of_a_monotone_fit_never_falls(noise, settings):
     fit = MCA(6, noise=noise, monotone=True, max_iter=40, tol=0.0, random_state=0, **settings).fit(X)
     assert len(fit.free_energy_) == 41
     assert (np.diff(fit.free_energy_) >= -1e-9 * np.abs(fit.free_energy_[:-1])).all()
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("noise", ["gaussian", "gaussian-diagonal", "poisson", "exponential"])
+def test_many_states_looked_up_in_sums_over_sets_equal_the_definition(noise, tied):
+    """638 states of ten candidates: more than are grown one by one."""
+    rng = np.random.default_rng(1000)
+    components = rng.gamma(1.0, 2.0, size=(12, 9)) * (rng.random((12, 9)) < 0.6)
+    if tied:
+        components = np.round(components)  # zeros and equal values
+    own = {"gaussian": {"noise_variance": 1.5}, "gaussian-diagonal": {"noise_variance": rng.uniform(0.5, 2.0, 9)}}
+    given = own.get(noise, {"background": 0.1})
+    components = np.maximum(components, given.get("background", 0.0))  # as the M-step has them
+    settings = {"noise": noise, "n_candidates": 10, "max_active": 5}
+    fit = MCA.from_parameters(components=components, activation=0.2, **given, **settings)
+    model, params = fit.fitted_model()
+    chunk = split(np.maximum(model.sample(params, 15, rng)[0], 0.0), 12)[0]
+    found, wanted = (
+        TruncatedPosterior(10, 5, use_kernel=kernel).prepare(model, params).statistics(chunk)
+        for kernel in (True, False)
+    )
+    assert_allclose(found.free_energy, wanted.free_energy, rtol=1e-12)
+    for name, a, b in zip(wanted.statistics._fields, found.statistics, wanted.statistics, strict=True):
+        assert_allclose(a, b, rtol=1e-10, atol=1e-10, err_msg=name)

@@ -24,7 +24,7 @@ def test_the_number_of_bars_is_found():
     assert choice.n_components == choice.estimator.n_components == 6
     assert_array_equal(choice.sizes, [1, 2, 4, 5, 6, 8, 16][: len(choice.sizes)])
     assert choice.scores.shape == (len(choice.sizes), 5)
-    assert choice.estimator.n_init == 5
+    assert choice.estimator.n_init == 10
     assert str(choice).splitlines()[list(choice.sizes).index(6) + 1].endswith("<")
 
 

@@ -341,5 +341,5 @@ def _warn_of_background(moments: DataMoments, name: str) -> None:
         warnings.warn(
             f"All features of X lie far from 0, where {name} expects data points without active latents. Subtract the "
             "background first, for instance with RobustScaler(with_scaling=False), which takes the median.",
-            stacklevel=CALLER + 2,
+            stacklevel=CALLER + 3,
         )

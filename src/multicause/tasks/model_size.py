@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import KFold, check_cv, cross_val_score
 
-RESTARTS = 5  # of each fit: a small model that misses a cause must not look too small
+RESTARTS = 10  # of each fit: a small model that misses a cause must not look too small
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def choose_n_components(estimator, X, candidates=None, *, cv=5, n_init=RESTARTS)
         and then halves the gap between the last that is too small and the smallest that is good enough.
     cv : int or cross-validation generator, default=5
         The folds; an int shuffles the rows.
-    n_init : int, default=5
+    n_init : int, default=10
         Starts of each fit, where the estimator has this argument and not a larger one of its own.
 
     Returns

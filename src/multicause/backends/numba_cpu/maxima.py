@@ -26,6 +26,7 @@ from multicause.backends.numba_cpu.simd import LANES, fill, load, store, sum_lan
 MOST_RANKED = 10  # candidates, beyond which the tables over their subsets outgrow the states
 _MEMBER = 2.0**20  # a rank is a set of candidates: its bits, plus this for each of its members
 _BITS = 2**MOST_RANKED - 1
+SMALLEST_PART = 1e-14  # of a data point: candidates with less do not contribute to <A>
 
 
 class Path(NamedTuple):
@@ -95,13 +96,13 @@ def _rank_strictly(path):
     for block in range(n_blocks):
         for i in range(n_ranked):
             own = load(path.means, i * n_blocks + block)
-            rank = fill(2.0**i)
+            rank = fill(float(1 << i))
             for j in range(n_ranked):
                 other = load(path.means, j * n_blocks + block)
                 if j < i:
-                    rank = rank + where_larger(other, own, nothing, fill(2.0**j))
+                    rank = rank + where_larger(other, own, nothing, fill(float(1 << j)))
                 elif j > i:
-                    rank = rank + where_larger(own, other, fill(2.0**j), nothing)
+                    rank = rank + where_larger(own, other, fill(float(1 << j)), nothing)
             store(path.ranks, i * n_blocks + block, rank)
 
 
@@ -147,22 +148,20 @@ def _sum_over_larger(table):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rank(path):
-    """ranks <- T of each candidate; returns whether some of them tie anywhere."""
-    n_ranked, n_blocks = path.ranks.shape[:2]
+def _rank(path, active):
+    """ranks <- T of each active candidate among them; returns whether some of them tie anywhere."""
+    n_ranked, n_blocks = active.size, path.ranks.shape[1]
     nothing, one = fill(0.0), fill(1.0)
     without_ties = fill(_MEMBER * (0.5 * n_ranked * (n_ranked + 1) + 1.0))  # less their members all together have
     ties = fill(0.0)
     for block in range(n_blocks):
         total = fill(0.0)
-        for i in range(n_ranked):
+        for i in active:
             own = load(path.means, i * n_blocks + block)
             rank = fill(0.0)
-            bit = 1.0
-            for j in range(n_ranked):
+            for j in active:
                 other = load(path.means, j * n_blocks + block)
-                rank = rank + where_larger(other, own, nothing, fill(_MEMBER + bit))
-                bit *= 2.0
+                rank = rank + where_larger(other, own, nothing, fill(_MEMBER + float(1 << j)))
             store(path.ranks, i * n_blocks + block, rank)
             total = total + rank
         ties = ties + where_larger(without_ties, total, nothing, one)
@@ -202,61 +201,71 @@ def _difference(table, subset, i):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _tied_share(weights, factor, path, ranks, i):
+def _tied_share(weights, factor, path, ranks, active, i):
     """<A_id>, where others are as large as candidate i, and more are smaller: the same rank is the same size."""
     rank, equal = ranks[i] & _BITS, 0
-    for j in range(ranks.size):
+    for j in active:
         equal |= (ranks[j] == ranks[i]) << j
     share = 0.0
     for row in range(1, weights.size):
         subset = path.subsets[row]
         if (subset >> i) & 1 and subset | rank == rank and subset != 1 << i:
             n_equal = 0
-            for j in range(ranks.size):
+            for j in active:
                 n_equal += ((subset & equal) >> j) & 1
             share += factor * weights[row] / n_equal
     return share
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _look_up_ties(weights, factor, path, shares):
+def _look_up_ties(weights, factor, path, active, shares):
     """shares <- <A> where candidates may tie.
 
     Most ties are between the smallest, as where components are 0. Then all latents of the states within T tie.
     """
-    n_ranked, n_features = shares.shape
-    ranks = path.ranks.reshape(n_ranked, -1)
-    here = np.empty(n_ranked, dtype=np.int64)
+    n_features = shares.shape[1]
+    ranks = path.ranks.reshape(shares.shape[0], -1)
+    here = np.empty(shares.shape[0], dtype=np.int64)
     for d in range(n_features):
-        members = 0
-        for i in range(n_ranked):
+        members, lowest = 0, np.int64(2**62)
+        for i in active:
             here[i] = np.int64(ranks[i, d])
             members += here[i] // int(_MEMBER)
-        lowest = here.min()
+            lowest = min(lowest, here[i])
         n_lowest = lowest // int(_MEMBER)
-        no_others = 2 * members == n_ranked * (n_ranked + 1) + n_lowest * (n_lowest - 1)
-        for i in range(n_ranked):
+        no_others = 2 * members == active.size * (active.size + 1) + n_lowest * (n_lowest - 1)
+        for i in active:
             if here[i] == lowest:
                 shares[i, d] = _difference(path.divided, here[i] & _BITS, i)
             elif no_others:
                 shares[i, d] = _difference(path.whole, here[i] & _BITS, i)
             else:
-                shares[i, d] = _tied_share(weights, factor, path, here, i)
+                shares[i, d] = _tied_share(weights, factor, path, here, active, i)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def share_out(tree, weights, factor, y, chosen, path, sums):
-    """Add factor * <A> and factor * <A> y over the states of two and more latents to the sums."""
+    """Add factor * <A> and factor * <A> y over the states of two and more latents to the sums.
+
+    Candidates that next to no such state has are left out: all is then a matter of the others.
+    """
     _tabulate(tree, weights, factor, path, False, path.whole)
-    if _rank(path):
+    everything = path.whole.size - 1
+    active, n_active = np.empty(chosen.size, dtype=np.int64), 0
+    for i in range(chosen.size):
+        if _difference(path.whole, everything, i) > SMALLEST_PART * factor:
+            active[n_active] = i
+            n_active += 1
+    active = active[:n_active]
+    if _rank(path, active):
         _tabulate(tree, weights, factor, path, True, path.divided)
-        _look_up_ties(weights, factor, path, path.shares)
+        _look_up_ties(weights, factor, path, active, path.shares)
     else:
-        for i in range(chosen.size):
+        for i in active:
             ranks, share = path.ranks[i].reshape(-1), path.shares[i]
             for d in range(y.size):
                 share[d] = _difference(path.whole, np.int64(ranks[d]) & _BITS, i)
-    for i in range(chosen.size):
+    for i in active:
         share, a, ay = path.shares[i], sums.a[chosen[i]], sums.ay[chosen[i]]
         for d in range(y.size):
             a[d] += share[d]
