@@ -10,12 +10,12 @@ from scipy.fft import dctn
 from multicause.tasks.patches import Patches
 
 SIZE = 8  # of a patch
-_HIGHEST_LOW, _LOWEST_HIGH = 4, 10  # sums of a coefficient's row and column
-_SMOOTHEST = 0.03  # of all patches
-_FEWEST = 200
-_LEAST_FREQUENCIES = 0.2  # of the high ones: texture is in the others
+_HIGHEST_LOW, _LOWEST_HIGH = 4, 8  # sums of a coefficient's row and column
+_SMOOTHEST = 0.06  # of all patches
+_FEWEST = 600
 _MOST_PATCHES = 250_000
-_SPREAD_OF_LEAST = 1.25  # standard deviations that the mean of the least 3 of 15 normal numbers lies below their mean
+_SPREAD_OF_LEAST = 1.35  # standard deviations that the mean of the least fifth of normal numbers lies below their mean
+_CHANCE, _ROUNDS = 1.0, 3  # standard deviations that are no texture
 _INDEPENDENT = 0.4  # share of the smooth patches
 
 
@@ -33,13 +33,17 @@ def estimate_noise_level(image: np.ndarray) -> float:
     )
     n_smooth = min(max(int(_SMOOTHEST * len(powers)), _FEWEST), len(powers))
     smooth = np.argpartition(powers[:, low].mean(axis=1), n_smooth - 1)[:n_smooth]
-    quiet = np.sort(powers[smooth][:, high].mean(axis=0))[: max(int(_LEAST_FREQUENCIES * high.sum()), 1)]
-    return float(np.sqrt(quiet.mean()) / _expected_of_least(n_smooth))
+    return float(np.sqrt(_least(powers[smooth][:, high].mean(axis=0), np.sqrt(2.0 / (_INDEPENDENT * n_smooth)))))
 
 
-def _expected_of_least(n_smooth: int) -> float:
-    """What the least of equally strong frequencies are, of what all are: how far chance spreads their sums.
+def _least(variances: np.ndarray, spread: float) -> float:
+    """The mean of those variances that are no larger than chance makes the least of them.
 
-    The means of n squares spread by sqrt(2 / n); overlapping patches count for fewer. Measured on white noise.
+    Means of n squares spread by sqrt(2 / n) about the truth; overlapping patches count for fewer, as white noise shows.
     """
-    return 1.0 - 0.5 * _SPREAD_OF_LEAST * np.sqrt(2.0 / (_INDEPENDENT * n_smooth))
+    variances = np.sort(variances)
+    n_least = max(len(variances) // 5, 1)
+    level = variances[:n_least].mean() / max(1.0 - _SPREAD_OF_LEAST * spread, 0.5)
+    for _ in range(_ROUNDS):
+        level = variances[: max(np.searchsorted(variances, level * (1.0 + _CHANCE * spread)), n_least)].mean()
+    return level
