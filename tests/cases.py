@@ -9,6 +9,7 @@ from multicause.models import (
     BinaryLinear,
     DictionaryParams,
     ExponentialNoise,
+    FactorMixture,
     GaussianMixture,
     GaussianMixtureParams,
     GaussianNoise,
@@ -111,6 +112,19 @@ def gaussian_mixture(covariance_type):
     return make
 
 
+def factor_mixture(n_components, n_features, rng):
+    """Overlapping clusters with fewer and fewer directions, the last with none, each with noise of its own."""
+    V = rng.normal(size=(n_components, n_features, n_features))
+    V *= np.arange(n_features) < np.arange(n_components)[::-1, None, None] % n_features  # up to D - 1 directions
+    noise = np.exp(rng.uniform(-2.0, 0.0, size=n_components))
+    params = GaussianMixtureParams(
+        weights=rng.dirichlet(np.full(n_components, 2.0)),
+        means=rng.normal(scale=2.0, size=(n_components, n_features)),
+        covariances=V @ V.transpose(0, 2, 1) + noise[:, None, None] * np.eye(n_features),
+    )
+    return FactorMixture(n_components, n_features, noise="own"), params
+
+
 LINEAR = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}
 POISSON = {"poisson_linear": poisson_linear}
 MAXIMAL = {
@@ -127,6 +141,7 @@ SPIKE_SLAB = {
 }
 MODELS = LINEAR | POISSON | MAXIMAL | SPIKE_SLAB
 MIXTURES = {f"mixture_{shape}": gaussian_mixture(shape) for shape in ("full", "diag", "spherical")}  # one cause each
+MIXTURES["mixture_factor"] = factor_mixture
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,7 @@ def test_the_inverse_of_darkness_is_the_offset_and_its_slope_is_its_derivative()
     assert stabiliser.inverse(np.array([0.0]))[0] == 100.0
     at = np.array([4.0, 20.0, 60.0])
     np.testing.assert_allclose(stabiliser.inverse_slope(at), 3.0 * at / 2.0, rtol=0.03)
+    assert (stabiliser.inverse_slope(np.array([0.0, 1.0])) > 1.0).all()  # no pixel is known for sure
 
 
 # ---- the camera ----

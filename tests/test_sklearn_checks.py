@@ -65,6 +65,7 @@ ESTIMATORS = [
     TruncatedEM(Bare(3), max_iter=20),
     TruncatedGaussianMixture(),
     TruncatedGaussianMixture(3, covariance_type="diag", n_candidates=1),
+    TruncatedGaussianMixture(2, covariance_type="factor", n_factors=1),
     NonlinearGSC(),
     UPoE(),
     UPoE(algorithm="parallel"),

@@ -12,6 +12,7 @@ from multicause.tasks.separation import _by_rule
 
 NOISE = 20.0
 QUICK = {"patch_size": 4, "n_components": 12, "max_iter": 12, "n_candidates": 6, "max_active": 4, "random_state": 1000}
+BY_GSC = {"model": "gsc", **QUICK}
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def noisy(clean):
 
 @pytest.fixture(scope="module")
 def denoised(noisy):
-    return denoise_image(noisy, **QUICK)
+    return denoise_image(noisy, **BY_GSC)
 
 
 # ---- patches ----
@@ -86,7 +87,7 @@ def test_denoising_comes_closer_to_the_clean_image_and_learns_the_noise(clean, n
     ],
 )
 def test_denoising_works_in_each_of_its_ways(clean, noisy, denoised, change):
-    result = denoise_image(noisy, **{**QUICK, **change})
+    result = denoise_image(noisy, **{**BY_GSC, **change})
     assert psnr(result.image, clean) > psnr(noisy, clean) + 3.0
     assert result.noise_level == pytest.approx(NOISE, rel=0.2)
     assert not np.array_equal(result.image, denoised.image)
@@ -95,20 +96,20 @@ def test_denoising_works_in_each_of_its_ways(clean, noisy, denoised, change):
 def test_a_second_pass_takes_the_noise_out_of_the_means_of_patches():
     flat = np.full((40, 40), 100.0)
     noisy = flat + NOISE * np.random.default_rng(1000).normal(size=flat.shape)
-    once, twice = (denoise_image(noisy, n_passes=n_passes, **QUICK).image for n_passes in (1, 2))
+    once, twice = (denoise_image(noisy, n_passes=n_passes, **BY_GSC).image for n_passes in (1, 2))
     assert psnr(twice, flat) > psnr(once, flat) + 1.0
 
 
 def test_denoising_follows_its_seed_and_not_the_size_of_its_bands(noisy, denoised, monkeypatch):
     monkeypatch.setattr(patches, "BAND_BYTES", 2**12)
-    np.testing.assert_allclose(denoise_image(noisy, **QUICK).image, denoised.image, rtol=1e-9)
+    np.testing.assert_allclose(denoise_image(noisy, **BY_GSC).image, denoised.image, rtol=1e-9)
 
 
 def test_a_colour_image_is_denoised_with_all_its_colours(clean, noisy):
     rng = np.random.default_rng(1000)
     colours = np.stack([clean, 255.0 - clean, 0.5 * clean], axis=-1)
     with_noise = colours + NOISE * rng.normal(size=colours.shape)
-    result = denoise_image(with_noise, **QUICK)
+    result = denoise_image(with_noise, **BY_GSC)
     assert result.image.shape == colours.shape
     assert result.estimator.n_features_in_ == 4 * 4 * 3
     assert psnr(result.image, colours) > psnr(with_noise, colours) + 5.0
@@ -119,26 +120,28 @@ def test_a_colour_image_is_denoised_with_all_its_colours(clean, noisy):
 def test_the_result_has_the_type_and_the_shape_of_the_image(noisy, dtype):
     image = np.clip(1.3 * noisy[:20, :24, None], 0, 255).astype(dtype)
     before = image.copy()
-    result = denoise_image(image, **{**QUICK, "max_iter": 2}).image
+    result = denoise_image(image, **{**BY_GSC, "max_iter": 2}).image
     assert result.dtype == dtype
     assert result.shape == image.shape
     np.testing.assert_array_equal(image, before)
 
 
 def test_values_are_clipped_where_a_range_is_given(noisy):
-    result = denoise_image(noisy, value_range=(100.0, 130.0), **{**QUICK, "max_iter": 2}).image
+    result = denoise_image(noisy, value_range=(100.0, 130.0), **{**BY_GSC, "max_iter": 2}).image
     assert (result.min(), result.max()) == (100.0, 130.0)
 
 
 def test_the_number_of_causes_follows_the_number_of_patches(noisy):
-    settings = {"patch_size": 4, "max_iter": 1, "random_state": 1000}
+    settings = {"model": "gsc", "patch_size": 4, "max_iter": 1, "random_state": 1000}
     assert len(denoise_image(noisy[:12, :9], **settings).estimator.components_) == 9 * 6 // 4
     assert len(denoise_image(noisy, max_patches=80, **settings).estimator.components_) == 20
 
 
 def test_settings_reach_the_estimator_and_misspelt_ones_are_refused(noisy):
-    result = denoise_image(noisy, **{**QUICK, "max_iter": 3}, n_jobs=1)
+    result = denoise_image(noisy, **{**BY_GSC, "max_iter": 3}, n_jobs=1)
     assert (result.estimator.max_iter, result.estimator.n_jobs) == (3, 1)
+    with pytest.raises(TypeError, match="n_canidates"):
+        denoise_image(noisy, model="gsc", n_canidates=3)
     with pytest.raises(TypeError, match="n_canidates"):
         denoise_image(noisy, n_canidates=3)
 
@@ -283,8 +286,14 @@ HALF = FINE > 0.0
         (lambda: denoise_image(FINE, patch_size=1), "patch_size must be at least 2, got 1"),
         (lambda: denoise_image(np.full((12, 14), 7)), "Every pixel of image is 7: there is nothing to learn"),
         (lambda: denoise_image(np.where(HALF, np.nan, FINE)), "must be finite, but .* Mark missing pixels in the mask"),
-        (lambda: denoise_image(FINE, weights="best"), "weights must be 'uniform' or 'sparsity', got 'best'"),
-        (lambda: denoise_image(FINE, n_passes=0), "n_passes must be at least 1, got 0"),
+        (
+            lambda: denoise_image(FINE, model="gsc", weights="best"),
+            "weights must be 'uniform' or 'sparsity', got 'best'",
+        ),
+        (lambda: denoise_image(FINE, model="gsc", n_passes=0), "n_passes must be at least 1, got 0"),
+        (lambda: denoise_image(FINE, model="best"), "model must be 'auto', 'mixture' or 'gsc', got 'best'"),
+        (lambda: denoise_image(FINE, noise_level=-1.0), "noise_level must be a standard deviation, .* got -1.0"),
+        (lambda: denoise_image(FINE, noise_level=1.0, model="gsc"), "noise_level is not for model='gsc', which learns"),
         (lambda: denoise_image(FINE, max_patches=1), "max_patches must be at least 2, got 1"),
         (lambda: denoise_image(FINE, value_range=(1.0, 0.0)), r"value_range must be .* got \(1.0, 0.0\)"),
         (lambda: inpaint_image(FINE, HALF, n_passes=0), "n_passes must be at least 1, got 0"),

@@ -2,10 +2,12 @@
 
 import sys
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+Band = TypeVar("Band")
 BAND_BYTES = 2**24  # of patches that exist at one time
 
 
@@ -81,7 +83,7 @@ def some_of(rows: np.ndarray, most: int, random_state: np.random.RandomState) ->
     return rows[np.sort(rng.choice(len(rows), most, replace=False))]
 
 
-def with_progress(bands: Iterable[slice], title: str, verbose: int) -> Iterator[slice]:
+def with_progress(bands: Iterable[Band], title: str, verbose: int) -> Iterator[Band]:
     """The bands one after the other, with a progress bar where there is a terminal and someone who wants one."""
     from rich.console import Console
     from rich.progress import track

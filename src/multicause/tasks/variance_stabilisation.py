@@ -63,8 +63,12 @@ class VarianceStabiliser:
         return self._camera.gain * photons + self._camera.offset
 
     def inverse_slope(self, stabilised: np.ndarray) -> np.ndarray:
-        """Derivative of the inverse, by which standard deviations are scaled; D/2 gains away from the dark."""
+        """Derivative of the inverse, by which standard deviations are scaled; D/2 gains away from the dark.
+
+        Below the mean of darkness, where the inverse is flat, it is that of darkness: nobody is sure there.
+        """
         step = 1e-2
+        stabilised = np.maximum(stabilised, inverse_table(self._read_noise)[1][0] + step)
         return (self.inverse(stabilised + step) - self.inverse(stabilised - step)) / (2.0 * step)
 
 
