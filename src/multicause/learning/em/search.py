@@ -72,6 +72,7 @@ class Search:
         X, weights, n_distinct = sample_rows(em, n_rows, rng)
         if n_distinct < _LEAST_ROWS_PER_LATENT * model.n_components:
             return drawn
+        weights = weights * (min(n_distinct, len(X)) / weights.sum())  # counts of rows, whatever their unit
         posterior = TruncatedPosterior(
             min(additions.n_candidates, model.n_components),
             min(additions.max_active, em.posterior.max_active, model.n_components),
@@ -258,7 +259,7 @@ class _Searching:
         Y = np.where(np.isnan(X), mean, X)
         unexplained = np.square(Y - mean).sum(axis=1)
         average = (weights @ unexplained) / weights.sum()
-        mass = weights * np.maximum(unexplained - _WELL_EXPLAINED * average, 0.0)
+        mass = weights * np.maximum(unexplained / max(average, 1e-300) - _WELL_EXPLAINED, 0.0)
         n_drawn = max(int(n * self.settings.proposals_per_latent), self.H, 8)
         drawn = draw_rows(mass if mass.any() else weights, n_drawn, self.rng)
         latents = self.additions.seeds(params, Y, mean, smoothed(Y - mean, weights, mass, drawn, 2 * self.H), drawn)
