@@ -126,6 +126,16 @@ def test_a_fit_that_was_killed_goes_on_to_the_bit(name, n_written, killed_after,
     assert_same_bits(learned(whole), learned(resumed))
 
 
+def test_a_fit_that_had_converged_ends_in_the_same_place_when_it_is_resumed(tmp_path):
+    keeping = {"checkpoint": tmp_path / "run.checkpoint", "checkpoint_every": 1}
+    whole = LinCA(8, start="random", random_state=0).fit(BARS, **keeping)
+    assert "fell below tol" in str(whole.stop_)
+    again = LinCA(8, start="random", random_state=0).fit(BARS, **keeping, resume=True)
+    assert again.stop_ is whole.stop_
+    assert_array_equal(again.components_, whole.components_)
+    assert_array_equal(again.free_energy_, whole.free_energy_)
+
+
 def test_the_seed_of_a_fit_without_one_is_in_its_checkpoint(killed_after, tmp_path):
     estimator, path = LinCA(8, max_iter=6, tol=0.0), tmp_path / "c"
     stop_killing = killed_after(3)

@@ -85,9 +85,12 @@ def run(
             history.append(record.free_energy)
             last = record, len(history)
             stop = record.stop or stop
+            has_converged = converged is not None and converged(record.free_energy)
+            if has_converged:
+                record = record._replace(state=None)  # nothing goes on from here: who resumes comes to this end again
             for consumer in consumers:
                 consumer(record)
-            if converged is not None and converged(record.free_energy):
+            if has_converged:
                 stop = Stop.CONVERGED
                 break
             if wants_stop(record):
