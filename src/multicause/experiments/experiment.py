@@ -154,7 +154,7 @@ class Options:
     def seeds(self, row: "Row") -> range:
         trials = self.trials
         if trials is None:
-            wanted = row.wanted_trials if self.full else row.n_trials or 1
+            wanted = max(row.wanted_trials if self.full else 1, row.n_trials or 1)
             trials = min(wanted, 2) if self.quick else wanted
         if not 1 <= trials <= len(REPORTED_SEEDS):
             raise ValueError(
@@ -168,8 +168,8 @@ class Row:
     """A line of a table: the task, the setting it is tried with, and the checks that compare with the paper.
 
     A trial is task(seed, **setting). With `n_trials` they run in parallel processes, of one thread each; without, there
-    is one, in this process, which may use all cores. Where these are fewer than the paper's, `published_trials` says
-    how many it has; a row that `takes_long` is run only at the paper's size.
+    is one, in this process, which may use all cores. Where the paper has another number, `published_trials` says so; a
+    row that `takes_long` is run only at the paper's size.
     """
 
     title: str
@@ -192,7 +192,7 @@ class Row:
     @property
     def wanted_trials(self) -> int:
         """As many as the paper has."""
-        return max(self.published_trials or 1, self.n_trials or 1)
+        return self.published_trials or self.n_trials or 1
 
 
 class Outcome(NamedTuple):
