@@ -48,7 +48,7 @@ FITS = {
     "LinCA, monotone": (LinCA(8, n_candidates=4, max_iter=10, monotone=True, tol=0.0), BARS),
     "LinCA, GPSelect": (LinCA(8, n_candidates=4, max_iter=9, tol=0.0, selection=GPSelect(update_every=3)), BARS),
     "ETNMF, monotone": (ETNMF(8, max_iter=8, monotone=True, tol=0.0), BARS.clip(0.0)),
-    "MCA": (MCA(8, max_iter=8), BARS),
+    "MCA": (MCA(8, max_iter=8, start="random"), BARS),
     "MCA3": (MCA3(8, max_iter=20), COUNTS),
     "RestrictedMCA": (RestrictedMCA(8, max_iter=20), COUNTS),
     "RestrictedMCA, online": (RestrictedMCA(8, solver="online", n_presentations=2000), COUNTS),

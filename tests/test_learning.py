@@ -229,7 +229,7 @@ def test_data_classification_learns_the_activation_of_the_whole_prior():
 def test_annealing_finds_bars_that_a_plain_fit_misses():
     bars = make_bars(500, 5, signed=True, random_state=1003)
     common = {"n_components": 10, "n_candidates": 5, "max_active": 3, "random_state": 3}
-    plain = LinCA(**common).fit(bars.X)
+    plain = LinCA(start="random", **common).fit(bars.X)
     annealed = LinCA(annealing=Annealing(13.0, parameter_noise=0.08), max_iter=100, **common).fit(bars.X)
     assert annealed.score(bars.X) > plain.score(bars.X) + 0.5
     assert annealed.stop_ is Stop.SCHEDULE_ENDED
@@ -237,7 +237,7 @@ def test_annealing_finds_bars_that_a_plain_fit_misses():
 
 def test_restarts_keep_the_best_free_energy(tmp_path):
     bars = make_bars(300, 4, signed=True, random_state=1000)
-    fit = LinCA(8, n_init=4, random_state=1).fit(bars.X, trace=tmp_path / "trace.jsonl")
+    fit = LinCA(8, n_init=4, start="random", random_state=1).fit(bars.X, trace=tmp_path / "trace.jsonl")
     last = {}
     for line in map(json.loads, (tmp_path / "trace.jsonl").read_text().splitlines()):
         last[line["restart"]] = line["free_energy"]
@@ -268,7 +268,7 @@ def test_a_callback_can_stop_the_fit():
 
 def test_an_interrupted_fit_keeps_its_last_iteration():
     X = make_bars(200, 4, random_state=0).X
-    estimator = LinCA(8, random_state=0).set_callbacks(StopAfter(4, interrupt=True))
+    estimator = LinCA(8, start="random", random_state=0).set_callbacks(StopAfter(4, interrupt=True))
     with pytest.raises(KeyboardInterrupt):
         estimator.fit(X)
     assert estimator.stop_ is Stop.INTERRUPTED
@@ -310,7 +310,7 @@ def test_a_fit_that_runs_out_of_iterations_says_so():
 
 def test_warm_start_goes_on_where_the_last_fit_ended():
     X = make_bars(200, 4, random_state=0).X
-    estimator = LinCA(8, max_iter=5, tol=0.0, warm_start=True, random_state=0).fit(X)
+    estimator = LinCA(8, max_iter=5, start="random", tol=0.0, warm_start=True, random_state=0).fit(X)
     end = estimator.free_energy_[-1]
     estimator.fit(X)
     assert estimator.free_energy_[0] == pytest.approx(end, rel=1e-9)
