@@ -102,6 +102,7 @@ def origins(records: list[dict]) -> list[str]:
         made = record["made_with"]
         versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
         origin = f"{made['machine']}; commit {made['commit']}, {made['date']}; {versions}"
+        origin += f"; {made['note']}" if "note" in made else ""  # of what is not as the run wrote it
         spent = f" ({record['seconds']:.0f} s)" if "seconds" in record else ""
         named.setdefault(origin, []).append(f"`{record.get('experiment') or 'bench ' + record['benchmark']}`{spent}")
     return ["## Made with", "", *(f"- {origin}: {', '.join(names)}" for origin, names in named.items()), ""]
