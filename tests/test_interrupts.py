@@ -23,6 +23,14 @@ BARS = make_bars(n_samples=300, size=3, random_state=0).X
 SETTINGS = {"max_iter": 5, "tol": 0.0, "random_state": 0, "n_jobs": 1}
 
 
+@pytest.fixture(autouse=True)
+def interrupts_are_heard():
+    """Also where the tests run in the background, in which shells let processes ignore them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def ctrl_c(number=signal.SIGINT):
     os.kill(os.getpid(), number)
 

@@ -164,7 +164,7 @@ def test_experts_that_do_not_help_are_not_added_and_stop_says_so():
     assert len(fit.components_) < 3
     assert fit.stop_ is Stop.NO_MORE_EXPERTS
     assert "no further expert" in str(fit.stop_)
-    assert UPoE(3, random_state=0).fit(mixed(3)).stop_ is Stop.EXPERTS_FOUND
+    assert UPoE(3, algorithm="pursuit", random_state=0).fit(mixed(3)).stop_ is Stop.EXPERTS_FOUND
 
 
 @pytest.mark.parametrize("settings", [{}, {"n_components": 2}])

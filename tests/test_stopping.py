@@ -75,7 +75,7 @@ def test_a_free_energy_that_falls_may_recover():
 def scarce(**settings):
     """A fit whose candidates are too few, so that its free energy falls."""
     X = make_bars(200, 5, random_state=1000).X
-    arguments = {"n_candidates": 2, "max_active": 2, "singletons": False, "random_state": 1}
+    arguments = {"n_candidates": 2, "max_active": 2, "singletons": False, "start": "random", "random_state": 1}
     return LinCA(10, **{**arguments, **settings}), X
 
 

@@ -240,7 +240,8 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
         fit = super()._fit_of(n_components, moments)._replace(monotone=bool(self.monotone))
-        told = self.init or self.annealing is not None or fit.posterior.selection is not None
+        learns_selection = fit.posterior.selection is not None and not fit.posterior.keeps_all(fit.model)
+        told = self.init or self.annealing is not None or learns_selection
         searches = self.start == "search" and not told and isinstance(fit.posterior, TruncatedPosterior)
         return fit._replace(start=Search()) if searches else fit
 

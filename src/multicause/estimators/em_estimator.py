@@ -22,7 +22,7 @@ from multicause.learning.em.restarts import best_of_restarts
 from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
-from multicause.learning.resumed import check_outcome
+from multicause.learning.resumed import check_iterate, check_outcome
 from multicause.models import DataMoments, SpikeSlabMax
 from multicause.models.base import calling
 from multicause.posteriors.base import Posterior, PreparedPosterior
@@ -186,6 +186,8 @@ class EMEstimator(MulticauseEstimator):
         progress = checkpoint.load() if checkpoint is not None and keeping.resume else None
         if progress is not None and progress.best is not None:
             check_outcome(progress.best, like)
+        if progress is not None and progress.iterate is not None:
+            check_iterate(progress.iterate, like)
         seed = seed_of(self.random_state) if progress is None else progress.seed
         with self._readers(X, learner.n_steps, n_init, keeping.trace, checkpoint, progress) as readers:
 

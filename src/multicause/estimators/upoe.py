@@ -206,6 +206,8 @@ class UPoE(MulticauseEstimator):
         self : object
             The estimator.
         """
+        source = row_source(X)
+        X = X if source is None else np.asarray(source)  # a batch has room in memory
         if hasattr(self, "components_"):
             with self._kept_on_errors():
                 self._learn_batch(X, sample_weight)

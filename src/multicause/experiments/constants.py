@@ -89,7 +89,14 @@ _GRASS = {
     "singletons": True,
     "smoothing": Smoothing(judging=False, emphasis=False),
     "annealing": Annealing(
-        4.0, 1.05, 0.05, 0.6, parameter_noise=0.01, noise_share=1.0, classification=DataClassification()
+        4.0,
+        1.05,
+        0.05,
+        0.6,
+        parameter_noise=0.01,
+        noise_share=1.0,
+        noise_scale=1.0,
+        classification=DataClassification(),
     ),
     "fixed": ("activation", "noise_variance"),
     "max_iter": 800,
@@ -224,7 +231,9 @@ CONSTANTS = {
         {"singletons": False},
         {
             "digits": {
-                "annealing": Annealing(13.0, parameter_noise=0.05, noise_share=1.0, classification=DataClassification())
+                "annealing": Annealing(
+                    13.0, parameter_noise=0.05, noise_share=1.0, noise_scale=1.0, classification=DataClassification()
+                )
             }
         },
     ),

@@ -5,7 +5,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from multicause.learning.driver import Outcome
+from multicause.learning.driver import Iterate, Outcome
 from multicause.learning.stopping import Stop
 
 
@@ -61,11 +61,22 @@ def check_outcome(outcome: Any, like: Any) -> None:
     check_kind(outcome.stop, Stop, "a reason to stop")
 
 
+def check_iterate(iterate: Any, like: Any) -> None:
+    """The best iterate of the restart that goes on."""
+    check_alike(iterate.params, like)
+    check_finite(iterate.free_energy, "a free energy")
+
+
 def check_progress(progress: Any) -> None:
     """What the progress of any learner has in common."""
     check_whole(progress.seed, 0, 2**31, "a seed")
     check_whole(progress.restart, 0, np.inf, "the number of a restart")
     check_array(progress.free_energy, (-1,), "free energies")
+    if progress.state is None:
+        refuse("no state")
+    if progress.iterate is not None:
+        check_kind(progress.iterate, Iterate, "an iterate")
+        check_whole(progress.iterate.position, 0, len(progress.free_energy) - 1, "the number of an iterate")
     try:
         np.random.PCG64().state = progress.random
     except (TypeError, ValueError, KeyError, OverflowError) as error:

@@ -66,6 +66,12 @@ class Backfitted(Pursuit):
                 if data is not None:
                     data.turn_towards(directions)
 
+    def _check_accepted(self, direction: np.ndarray, n_before: int) -> None:
+        if np.ndim(direction) == 2:
+            check_array(direction, (n_before + 1, self.data.n_dimensions), "directions")
+        else:
+            super()._check_accepted(direction, n_before)
+
 
 class TogetherState(NamedTuple):
     """From which the descent after a pursuit can go on."""

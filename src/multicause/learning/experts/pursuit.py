@@ -244,8 +244,11 @@ class Pursuit:
         if type(accepted) is not tuple or len(accepted) != n_found:
             refuse("other directions than experts")
         for i, direction in enumerate(accepted):
-            check_unit(direction, n_dimensions - i, "a direction")
+            self._check_accepted(direction, i)
         return n_found
+
+    def _check_accepted(self, direction: np.ndarray, n_before: int) -> None:
+        check_unit(direction, self.data.n_dimensions - n_before, "a direction")
 
     def _check_expert(self, expert: Expert) -> None:
         check_kind(expert, type(self.expert), "an expert")
