@@ -108,7 +108,10 @@ def kept(fit, X) -> dict:
         return {"recorded": 0}
     last = recorded[-1]
     fitted = hasattr(fit, "components_") and fit.transform(X[:50]).shape[0] == 50
-    same = fitted and (fit.n_iter_, fit.free_energy_[-1]) == (last["iteration"], last["free_energy"])
+    wanted = last["free_energy"]
+    if fitted and fit.stop_.name in ("FELL", "OSCILLATES"):  # such a fit, which came to its end, goes back to its best
+        wanted = max(each["free_energy"] for each in recorded)
+    same = fitted and (fit.n_iter_, fit.free_energy_[-1]) == (last["iteration"], wanted)
     return {"recorded": len(recorded), "fitted": fitted, "last": same}
 
 

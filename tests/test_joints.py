@@ -138,6 +138,9 @@ def test_a_warning_points_at_the_line_that_called_fit(X):
     with pytest.warns(match="raise max_iter or tol") as caught:
         LinCA(4, max_iter=2, tol=1e-12, random_state=0).fit(X)
     assert caught[0].filename == __file__
+    with pytest.warns(match="far from 0") as caught:
+        LinCA(4, random_state=0).fit(X + 1000.0)
+    assert caught[0].filename == __file__
 
 
 def test_what_a_model_of_ones_own_has_no_place_for_is_refused(X):

@@ -332,7 +332,7 @@ def _warn_of_offset(moments: DataMoments) -> None:
         warnings.warn(
             f"The mean of X is {offset / spread:.1g} times its spread, so that rounding errors show in the posterior. "
             "Subtract the mean first, for instance with StandardScaler.",
-            stacklevel=CALLER + 2,
+            stacklevel=CALLER + 4,
         )
 
 
@@ -343,5 +343,5 @@ def _warn_of_background(moments: DataMoments, name: str) -> None:
         warnings.warn(
             f"All features of X lie far from 0, where {name} expects data points without active latents. Subtract the "
             "background first, for instance with RobustScaler(with_scaling=False), which takes the median.",
-            stacklevel=CALLER + 3,
+            stacklevel=CALLER + 4,
         )

@@ -71,7 +71,8 @@ def picture(name: str) -> np.ndarray:
 
 def _van_hateren(name: str) -> np.ndarray:
     """The middle of a calibrated photograph at half its resolution, its darkest and brightest pixels cut off."""
-    luminance = np.load(locate("van-hateren/luts.npz"))[name][read_image(locate(f"van-hateren/{name}_idx8.png"))]
+    index = read_image(locate(f"van-hateren/{name}_idx8.png"), as_stored=True)
+    luminance = np.load(locate("van-hateren/luts.npz"))[name][index]
     middle = luminance[384 : 384 + 2 * SIDE, 512 : 512 + 2 * SIDE].astype(float)
     small = middle.reshape(SIDE, 2, SIDE, 2).mean(axis=(1, 3))
     low, high = np.percentile(small, [0.1, 99.5])
