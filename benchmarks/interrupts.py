@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 BEGUN = "begun"
-N_ITERATIONS, N_COMPONENTS = 80, 16
-ROWS = {"one chunk": 500, "many chunks": 6000}
+N_ITERATIONS, N_COMPONENTS = 30, 16
+ROWS = {"one chunk": 500, "many chunks": 3000}
 MODELS = ("linca", "mca", "gsc", "etnmf")
 SITE = f"""
 import os, sys
