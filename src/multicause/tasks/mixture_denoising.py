@@ -58,8 +58,8 @@ def clean(
     Three colours are turned into brightness and two differences, which leaves the noise as it is.
     """
     turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
-    offset = pixels.mean(axis=(0, 1)) @ turn
-    channels = (pixels @ turn - offset).astype(np.float32)
+    mean = pixels.mean(axis=(0, 1))
+    channels = _turned(pixels, turn, -mean @ turn, np.float32)
     if noise_level is None:
         noise_level = float(np.median([estimate_noise_level(channel) for channel in np.moveaxis(channels, 2, 0)]))
     size = patch_size or _suitable_patch_size(channels, noise_level)
@@ -74,8 +74,17 @@ def clean(
         pilot[:, :, k : k + 1] = learner.merged(estimators[k], channels[:, :, k : k + 1])
     where = Neighbourhood(size, REACH, N_ALIKE, STRIDE)
     cleaned, variances = _by_groups(channels, pilot, noise_level, where, effective_threads(n_jobs), verbose)
-    uncertainty = np.sqrt(variances @ np.square(turn.T))
-    return Cleaned((cleaned + offset) @ turn.T, uncertainty, noise_level, estimators[0])
+    uncertainty = _turned(variances, np.square(turn.T), np.zeros(len(mean)), np.float32)
+    np.sqrt(uncertainty, out=uncertainty)
+    return Cleaned(_turned(cleaned, turn.T, mean, np.float64), uncertainty, noise_level, estimators[0])
+
+
+def _turned(pixels: np.ndarray, turn: np.ndarray, offset: np.ndarray, dtype: Any) -> np.ndarray:
+    """pixels @ turn + offset, one colour after the other: a large image has no room for copies in double precision."""
+    result = np.empty(pixels.shape, dtype=dtype)
+    for k in range(pixels.shape[2]):
+        result[:, :, k] = pixels @ turn[:, k].astype(pixels.dtype) + offset[k]
+    return result
 
 
 def _suitable_patch_size(channels: np.ndarray, noise_level: float) -> int:
