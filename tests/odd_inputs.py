@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
+import multicause
 from multicause import (
     ETNMF,
     GSC,
@@ -35,6 +36,7 @@ from multicause.selection import GPSelect
 from cases import Bare
 
 N_FEATURES = 4  # of the data that estimators are fitted to; images of 2 x 2
+PACKAGE = Path(multicause.__file__).parent
 REFUSALS = (ValueError, TypeError, NotFittedError, FloatingPointError)
 
 SHORT = {"max_iter": 3, "random_state": 0, "n_jobs": 1}
@@ -264,7 +266,7 @@ def outcome_of(call):
 def is_clear(error):
     """Whether an error was meant: raised by a `raise` of this package, or by scikit-learn's checks of its input."""
     frames = traceback.extract_tb(error.__traceback__)
-    last = max(i for i, frame in enumerate(frames) if "multicause" in Path(frame.filename).parts)
+    last = max(i for i, frame in enumerate(frames) if PACKAGE in Path(frame.filename).parents)
     if len(frames) > last + 1:
         return Path(frames[last + 1].filename).parts[-3:-1] == ("sklearn", "utils")
     return (frames[last].line or "").startswith("raise") and len(str(error)) > 20
