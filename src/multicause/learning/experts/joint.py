@@ -8,10 +8,19 @@ import numpy as np
 
 from multicause.learning.experts.descent import Descent, DescentState, Loss, descend, descend_on
 from multicause.learning.experts.pursuit import ROUGH, LocalOptimum, Pursuit, Update
+from multicause.learning.experts.white_data import WhiteData
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.resumed import check_array, check_finite, check_kind, check_whole, refuse
 from multicause.learning.stopping import Stop
+from multicause.models.experts import Expert
 from multicause.models.product_of_experts import ProductParams
+
+
+def _joined(params: ProductParams, found: LocalOptimum, data: WhiteData) -> tuple[np.ndarray, tuple[Expert, ...]]:
+    """All directions in the frame of the data, and all experts, with the one that was found."""
+    w = np.zeros(data.n_dimensions)
+    w[data.n_found :] = found.direction
+    return np.vstack([params.directions @ data.rotation.T, w]), (*params.experts, found.expert)
 
 
 @dataclass(frozen=True)
@@ -22,9 +31,7 @@ class OneByOne(Pursuit):
         data, j = self.data, len(params.experts)
         if data.is_simplex():
             return super()._place(params, found)
-        w = np.zeros(data.n_dimensions)
-        w[data.n_found :] = found.direction
-        W, experts = np.vstack([params.directions @ data.rotation.T, w]), (*params.experts, found.expert)
+        W, experts = _joined(params, found, data)
         loss, only = Loss(data, self.white), slice(j, j + 1)
         first = loss.at(W, experts, only).value
         for number, progress in enumerate(descend(loss, W, experts, only, self.max_iter, self.tol), start=1):
@@ -45,9 +52,7 @@ class Backfitted(Pursuit):
         data, j = self.data, len(params.experts)
         if data.is_simplex():
             return super()._place(params, found)
-        w = np.zeros(data.n_dimensions)
-        w[data.n_found :] = found.direction
-        W, experts = np.vstack([params.directions @ data.rotation.T, w]), (*params.experts, found.expert)
+        W, experts = _joined(params, found, data)
         loss, everything = Loss(data, self.white), slice(0, j + 1)
         for number, progress in enumerate(descend(loss, W, experts, everything, self.max_iter, self.tol), start=1):
             latest, n_iter = progress, number
