@@ -1,4 +1,4 @@
-"""All of a chunk's E-step between two matrix products, in one call: selection, expectations, sums over the rows.
+"""All of a chunk's E-step in one call: matrix products, selection, expectations, sums over the rows.
 
 Threads take Python in turns, and wait for their turn after each call that does without; sixteen of them spend more time
 waiting than computing where an E-step is many small calls. The parts are those of the other modules.
@@ -11,6 +11,7 @@ from numba import njit
 
 from multicause.backends.numba_cpu import binary_linear, maximal_causes, spike_slab_linear
 from multicause.backends.numba_cpu.selection import squared_excess_scores, top_candidates, top_singletons
+from multicause.backends.numba_cpu.spike_slab_linear import symmetric
 
 _enumerate_binary = binary_linear.expectations
 _enumerate_slabs = spike_slab_linear.expectations
@@ -57,86 +58,102 @@ def _weigh_rows(rows, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _shift_rows(rows, shift):
-    for n in range(rows.shape[0]):
-        for h in range(rows.shape[1]):
-            rows[n, h] += shift[h]
+def _project(Y, projection, shift, linear):
+    """linear <- Y projection + shift."""
+    np.dot(Y, projection, linear)
+    for n in range(linear.shape[0]):
+        for h in range(linear.shape[1]):
+            linear[n, h] += shift[h]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def binary(Y, linear, constants, overlaps, tree, singletons, weights, sums):
-    """Linear binary latents; `constants` are the offset, the scale of scores and H'.
+def binary(Y, constants, linear, overlaps, tree, singletons, weights, sums):
+    """Linear binary latents; `constants` are W^T / sigma^2, the offset, the scale of scores and H'.
 
-    linear (N, H) holds W y / sigma^2, and w_n <s> in the end. Returns sum_n w_n <s>, sum_n w_n y^2 and the totals;
-    squares that are NaN mean missing entries, and that nothing else was done.
+    linear (N, H) may hold anything. Returns sum_n w_n <s>, sum_n w_n <s> y^T, sum_n w_n y^2 and the totals; squares that
+    are NaN mean missing entries, and that nothing else was done.
     """
-    offset, scale, n_candidates = constants
+    projection, offset, scale, n_candidates = constants
     squares = _weighted_squares(Y, weights)
     if np.isnan(squares.sum()):
-        return np.zeros(offset.size), squares, Totals(0.0, 0.0, 0.0)
-    _shift_rows(linear, offset)
+        return offset, projection, squares, Totals(0.0, 0.0, 0.0)
+    _project(Y, projection, offset, linear)
     candidates = top_candidates(linear, offset, scale, n_candidates)
     log_normaliser, energy = _enumerate_binary(linear, overlaps, candidates, tree, singletons, weights, sums, linear)
     s = _weigh_rows(linear, weights)
     for h in range(s.size):
         sums.ss[h, h] = s[h]
-    return s, squares, _add_up(weights, log_normaliser, energy)
+    return s, np.dot(linear.T, Y), squares, _add_up(weights, log_normaliser, energy)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def slabs(Y, problem, constants, tree, singletons, weights, moments):
-    """Spike and slab; `constants` are what W y is short of b, the singletons' scores where b + mu = 0, and H'.
+    """Spike and slab; `constants` are the projection, what W y is short of b, the singletons' scores where b + mu = 0,
+    the unit of coefficients and H'.
 
-    moments.x holds w_n <s*z> in the end. Returns the sums of w_n <s>, w_n <s*z>, w_n y^2, and the totals.
+    problem.linear (N, H) may hold anything. Returns the sums of w_n <s>, w_n <x>, w_n <x> y^T and w_n y^2, and the
+    totals; moments.xx holds the sum of w_n <x x^T> in the end.
     """
-    shift, constant, n_candidates = constants
+    projection, shift, constant, unit, n_candidates = constants
     squares = _weighted_squares(Y, weights)
     if np.isnan(squares.sum()):
-        return squares, squares, squares, Totals(0.0, 0.0, 0.0)
-    _shift_rows(problem.linear, shift)
+        return unit, unit, projection, squares, Totals(0.0, 0.0, 0.0)
+    _project(Y, projection, shift, problem.linear)
     candidates = top_singletons(problem.linear, problem.shift, problem.inverse, constant, n_candidates)
     log_normaliser, energy = _enumerate_slabs(problem, candidates, tree, singletons, weights, moments)
     x, s = _weigh_rows(moments.x, weights), _weigh_rows(moments.s, weights)
-    return s, x, squares, _add_up(weights, log_normaliser, energy)
+    xy = np.dot(moments.x.T, Y)
+    for h in range(unit.size):
+        xy[h] *= unit[h]
+    symmetric(moments.xx, unit)
+    return s, unit * x, xy, squares, _add_up(weights, log_normaliser, energy)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _log_joint_of_none(tables, Y):
+    empty = np.empty(Y.shape[0])
+    for n in range(Y.shape[0]):
+        total = 0.0
+        for d in range(Y.shape[1]):
+            total += Y[n, d]
+        empty[n] = tables.background_natural * total - Y.shape[1] * tables.background_partition
+    return empty
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def maxima(tables, tree, Y, singles, constants, singletons, weights, sums):
-    """Maxima under Gaussian noise; `constants` are the singles' offset, the noise's spread (D,), the components in its
-    units, log pi and H'.
+    """Maxima under Gaussian noise; `constants` are the projection, the singles' offset, the noise's spread (D,), the
+    components in its units, log pi, how much more single latents count, and H'.
 
-    Returns the weights of single latents (N, H), times w_n; sums of them, of w_n <s> and of w_n y^2, the squares of the
-    rows as far as single latents explain them, and the totals.
+    singles (N, H) may hold anything. Returns the sums of w_n <s> and of w_n y^2, and the totals; those of A are added to
+    `sums`.
     """
-    offset, spread, white, log_activation, n_candidates = constants
-    _shift_rows(singles, offset)
-    n_rows, n_features = Y.shape
-    empty = np.empty(n_rows)
-    for n in range(n_rows):
-        total = 0.0
-        for d in range(n_features):
-            total += Y[n, d]
-        empty[n] = tables.background_natural * total - n_features * tables.background_partition
+    projection, offset, spread, white, log_activation, emphasis, n_candidates = constants
+    _project(Y, projection, offset, singles)
     scores = squared_excess_scores(Y / spread, white, log_activation)
     shift, scale = np.zeros(log_activation.size), np.ones(log_activation.size)
     candidates = top_candidates(scores, shift, scale, n_candidates)
     log_normaliser, energy, means, alone = _enumerate_maxima(
-        tables, tree, (Y, singles, empty), candidates, singletons, weights, sums
+        tables, tree, (Y, singles, _log_joint_of_none(tables, Y)), candidates, singletons, weights, sums
     )
-    s, single = _weigh_rows(means, weights), _weigh_rows(alone, weights)
-    by_singles = np.empty(n_rows)
-    for n in range(n_rows):
-        by_singles[n] = alone[n].sum()
-    squares = _weighted_squares(Y, weights)
-    return alone, single, s, squares, _weighted_squares(Y, by_singles), _add_up(weights, log_normaliser, energy)
+    s, single, squares = _weigh_rows(means, weights), _weigh_rows(alone, weights), _weighted_squares(Y, weights)
+    explained = squares
+    if tables.root != 0.0:  # states of several latents have added their squares
+        by_singles = np.empty(Y.shape[0])
+        for n in range(by_singles.size):
+            by_singles[n] = alone[n].sum()
+        explained = _weighted_squares(Y, by_singles)
+    _add_singles(tables, sums, single, np.dot(alone.T, Y), explained, emphasis)
+    return s, squares, _add_up(weights, log_normaliser, energy)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_singles(components, sums, single, single_ay, squares, hard, emphasis):
+def _add_singles(tables, sums, single, single_ay, squares, emphasis):
     """Add states of one latent to those of several; `squares` are of the rows that they explain, or of all.
 
     The mean is in each dimension the one latent's that A is 1 for: <(y - mean)^2> = y^2 + W (A W - 2 A y).
     """
+    components, hard = tables.components, tables.root == 0.0
     for d in range(components.shape[1]):
         sums.squares[d] += squares[d]
     for h in range(components.shape[0]):

@@ -121,20 +121,19 @@ class BinaryLinearEStep(TruncatedEStep):
         if self.model.selection_rule == "upper_bound":
             return None
         H = len(self.offset)
-        weighted = tiled_product(Y, self.projection, out=work_array("linear", (len(Y), H)))
         sums = self.kernel.Sums(np.zeros((H, H)), _NOTHING, np.zeros(1))
-        constants = self.offset, self._cosine_scale, n_candidates
+        constants = self.projection, self.offset, self._cosine_scale, n_candidates
         overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)
-        tree = subset_tree(n_candidates, self.max_active)
-        s, squares, totals = numba_cpu.load("whole_chunks").binary(
-            Y, weighted, constants, overlaps, tree, self.singletons, weights, sums
+        tree, linear = subset_tree(n_candidates, self.max_active), work_array("linear", (len(Y), H))
+        s, sy, squares, totals = numba_cpu.load("whole_chunks").binary(
+            Y, constants, linear, overlaps, tree, self.singletons, weights, sums
         )
         yy = float(squares.sum())
         if np.isnan(yy):
             return None
         constant = self.log_empty * totals.weight - yy / (2.0 * self.params.noise_variance)
         relative = free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)
-        return constant + relative, BinaryLinearStatistics(totals.weight, s, sums.ss, weighted.T @ Y, yy)
+        return constant + relative, BinaryLinearStatistics(totals.weight, s, sums.ss, sy, yy)
 
     def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray, means: np.ndarray):
         """F_n and the sums over all rows; <s> goes to `means`."""

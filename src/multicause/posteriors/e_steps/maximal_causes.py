@@ -106,17 +106,12 @@ class MaximalCausesEStep(MeanNoiseEStep):
     def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> tuple[float, Any] | None:
         if not self.gaussian:
             return None
-        components, tree = self.tables.components, subset_tree(n_candidates, self.max_active)
-        whole, hard = numba_cpu.load("whole_chunks"), self.model.sharing.is_hard
-        singles = tiled_product(Y, self.projection, out=work_array("linear", (len(Y), len(components))))
-        sums = self.kernel.Sums(
-            np.zeros(components.shape), np.zeros(components.shape), np.zeros(components.shape[1]), _NONE
-        )
-        alone, single, s, squares, by_singles, totals = whole.maxima(
+        shape, tree = self.tables.components.shape, subset_tree(n_candidates, self.max_active)
+        singles = work_array("linear", (len(Y), shape[0]))
+        sums = self.kernel.Sums(np.zeros(shape), np.zeros(shape), np.zeros(shape[1]), _NONE)
+        s, squares, totals = numba_cpu.load("whole_chunks").maxima(
             self.tables, tree, Y, singles, (*self._constants, n_candidates), self.singletons, weights, sums
         )
-        emphasis = self.model.weight_of_singles - 1.0
-        whole.add_singles(components, sums, single, alone.T @ Y, squares if hard else by_singles, hard, emphasis)
         precision = self.tables.precision
         carrier = squares @ precision + totals.weight * np.sum(LOG_2PI - np.log(precision))
         constant = totals.weight * self.log_empty - 0.5 * carrier
@@ -124,10 +119,11 @@ class MaximalCausesEStep(MeanNoiseEStep):
         return value, MaximalCausesStatistics(totals.weight, s, sums.a, sums.ay, sums.squares)
 
     @cached_property
-    def _constants(self) -> tuple[np.ndarray, ...]:
+    def _constants(self) -> tuple[Any, ...]:
         bound = self._upper_bound
         spread = np.broadcast_to(bound.spread, (self.model.n_features,)).copy()
-        return self.offset, spread, bound.white, bound.log_activation
+        emphasis = self.model.weight_of_singles - 1.0
+        return self.projection, self.offset, spread, bound.white, bound.log_activation, emphasis
 
     def _squares(self, weights: np.ndarray, Y: np.ndarray, a: np.ndarray, ay: np.ndarray) -> np.ndarray:
         """sum_n w_n <(y - mean)^2> over states whose mean is in each dimension the one latent's that A is 1 for."""

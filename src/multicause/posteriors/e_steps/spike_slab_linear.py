@@ -186,12 +186,11 @@ class SpikeSlabEStep(TruncatedEStep):
         if self.correlated or self.model.noise.shape == "full":
             return None
         shape = len(Y), len(self.unit)
-        linear = tiled_product(Y, self.projection, out=work_array("linear", shape))
-        problem = self.complete._replace(linear=linear)
-        constants = self.slab_mean, problem.constant - self.log_odds, n_candidates
+        problem = self.complete._replace(linear=work_array("linear", shape))
+        constants = self.projection, self.slab_mean, problem.constant - self.log_odds, self.unit, n_candidates
         moments = self._no_moments(work_array("s", shape), work_array("x", shape))
         tree = subset_tree(n_candidates, self.max_active)
-        s, x, squares, totals = numba_cpu.load("whole_chunks").slabs(
+        s, x, xy, squares, totals = numba_cpu.load("whole_chunks").slabs(
             Y, problem, constants, tree, self.singletons, weights, moments
         )
         total = float(squares.sum())
@@ -199,11 +198,9 @@ class SpikeSlabEStep(TruncatedEStep):
             return None
         constant = totals.weight * (self.log_empty - self.whiten.log_scale.sum())
         constant -= 0.5 * float(squares @ (1.0 / np.square(self.whiten.factor)))
-        xy = self.unit[:, None] * (moments.x.T @ Y)
         yy = squares if self.model.noise.shape == "diagonal" else np.asarray(total)
-        xx = self.kernel.symmetric(moments.xx, self.unit)
         correlated = np.zeros(0), _NOTHING, _NOTHING
-        statistics = SpikeSlabStatistics(totals.weight, s, self.unit * x, xx, xy, yy, *correlated)
+        statistics = SpikeSlabStatistics(totals.weight, s, x, moments.xx, xy, yy, *correlated)
         return float(constant + free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)), statistics
 
     def _squares(self, Y: np.ndarray, weights: np.ndarray, moments: Any) -> np.ndarray:
