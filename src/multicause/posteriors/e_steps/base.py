@@ -10,7 +10,6 @@ from multicause.backends import numba_cpu
 from multicause.execution.work_arrays import work_array
 from multicause.posteriors.base import EStepResult
 
-
 MOST_BYTES = 2**27  # of the sums of chunks that threads share
 
 
