@@ -16,8 +16,7 @@ _SHARES = (0.06, 0.1, 0.15, 0.3, 0.5, 1.0)  # of all patches, the smoothest
 _FEWEST = 600
 _MOST_PATCHES = 250_000
 _SPREAD_OF_LEAST = 1.35  # standard deviations that the mean of the least fifth of normal numbers lies below their mean
-_CHANCE, _CHANCE_OF_ONE = 1.0, 0.5  # standard deviations that are no texture: of the level, of a single frequency
-_ROUNDS = 3
+_CHANCE, _ROUNDS = 0.5, 3  # standard deviations that are no texture
 _INDEPENDENT = 0.1  # of overlapping patches, as measured on white noise for a single frequency
 
 
@@ -64,5 +63,5 @@ def _least(variances: np.ndarray, spread: float) -> float:
     n_least = max(len(variances) // 5, 1)
     level = variances[:n_least].mean() / max(1.0 - _SPREAD_OF_LEAST * spread, 0.5)
     for _ in range(_ROUNDS):
-        level = variances[: max(np.searchsorted(variances, level * (1.0 + _CHANCE_OF_ONE * spread)), n_least)].mean()
+        level = variances[: max(np.searchsorted(variances, level * (1.0 + _CHANCE * spread)), n_least)].mean()
     return level
