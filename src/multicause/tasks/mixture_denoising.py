@@ -58,15 +58,17 @@ def clean(
 
     Three colours are turned into brightness and two differences, which leaves the noise as it is.
     """
+    unit = _unit(pixels)
     turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
     mean = pixels.mean(axis=(0, 1))
-    channels = _turned(pixels, turn, -mean @ turn, np.float32)
-    if noise_level is None:
-        noise_level = float(np.median([estimate_noise_level(channel) for channel in np.moveaxis(channels, 2, 0)]))
-    size = patch_size or _suitable_patch_size(channels, noise_level)
-    if noise_level <= NO_NOISE * np.ptp(pixels):
-        return Cleaned(pixels, np.zeros_like(pixels), noise_level, None)
-    learner = _Learner(noise_level, size, n_components, max_patches or MAX_PATCHES, n_jobs, verbose, settings)
+    channels = _turned(pixels, turn / unit, -mean @ turn / unit, np.float32)
+    level = None if noise_level is None else noise_level / unit
+    if level is None:
+        level = float(np.median([estimate_noise_level(channel) for channel in np.moveaxis(channels, 2, 0)]))
+    size = patch_size or _suitable_patch_size(channels, level)
+    if level <= NO_NOISE * np.ptp(pixels) / unit:
+        return Cleaned(pixels, np.zeros_like(pixels), level * unit, None)
+    learner = _Learner(level, size, n_components, max_patches or MAX_PATCHES, n_jobs, verbose, settings)
     random_state = check_random_state(random_state)
     pilot = np.empty_like(channels)
     estimators = []
@@ -74,12 +76,28 @@ def clean(
         estimators.append(learner.fit(channels[:, :, k : k + 1], random_state))
         pilot[:, :, k : k + 1] = learner.merged(estimators[k], channels[:, :, k : k + 1])
     where = Neighbourhood(size, REACH, N_ALIKE, STRIDE)
-    cleaned, variances = _by_groups(channels, pilot, noise_level, where, effective_threads(n_jobs), verbose)
+    cleaned, variances = _by_groups(channels, pilot, level, where, effective_threads(n_jobs), verbose)
     for k in range(channels.shape[2]):
-        _calibrate(variances[:, :, k], channels[:, :, k] - cleaned[:, :, k], np.float32(noise_level**2))
+        _calibrate(variances[:, :, k], channels[:, :, k] - cleaned[:, :, k], np.float32(level**2))
     uncertainty = _turned(variances, np.square(turn.T), np.zeros(len(mean)), np.float32)
     np.sqrt(uncertainty, out=uncertainty)
-    return Cleaned(_turned(cleaned, turn.T, mean, np.float64), uncertainty, noise_level, estimators[0])
+    uncertainty *= np.float32(unit)
+    estimator = estimators[0] if unit == 1.0 else _in_units(estimators[0], unit)
+    return Cleaned(_turned(cleaned, turn.T * unit, mean, np.float64), uncertainty, level * unit, estimator)
+
+
+def _unit(pixels: np.ndarray) -> float:
+    """1, or, where the square of a value would leave single precision, a power of two near the image's range."""
+    exponent = np.log2(float(np.ptp(pixels)))
+    return 1.0 if -20.0 < exponent < 40.0 else float(2.0 ** np.round(exponent))
+
+
+def _in_units(mixture: TruncatedGaussianMixture, unit: float) -> TruncatedGaussianMixture:
+    """The mixture of data that are so many times as large."""
+    settings = {name: value for name, value in mixture.get_params().items() if name != "n_components"}
+    settings["noise"] *= unit**2
+    params = {"weights": mixture.weights_, "means": mixture.means_ * unit, "covariances": mixture.covariances_ * unit**2}
+    return TruncatedGaussianMixture.from_parameters(**params, **settings)
 
 
 def _turned(pixels: np.ndarray, turn: np.ndarray, offset: np.ndarray, dtype: Any) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 White noise is alike in all frequencies, and its frequencies are independent. Patches with little at low frequencies are
 smooth; what they hold at high frequencies is noise, which had no part in choosing them (Ponomarenko et al. 2007). Few
-patches tell little, many are not smooth: their share grows as long as the level stays where chance allows (Lepski 1991).
+patches tell little, many are not smooth: their share grows as long as the level stays where chance allows (Lepski).
 """
 
 import numpy as np
