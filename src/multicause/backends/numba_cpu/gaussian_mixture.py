@@ -11,6 +11,7 @@ from numba import njit
 from multicause.backends.numba_cpu.simd import LANES, fill, load, store
 
 UNROLLED = 4  # rows of L that the triangular product takes at once
+BLOCK = 64  # rows of one cluster whose outer products are summed at once
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -82,24 +83,24 @@ def diagonal_distances(Y, candidates, means, precisions):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def full_sums(Y, candidates, r, means, rd, rdd):
-    """Add r d and r d d^T of each pair with d = y - mu_c to (C, D) and, up to the diagonal, to (C, D, D)."""
+    """Add r d and r d d^T of each pair with d = y - mu_c to (C, D) and (C, D, D)."""
     n_candidates, n_features = candidates.shape[1], Y.shape[1]
     order, starts = _group(candidates, len(means))
-    d = np.empty(n_features)
+    block, product = np.empty((BLOCK, n_features)), np.empty((n_features, n_features))
     for c in range(len(means)):
-        first, second = rd[c], rdd[c]
+        n_rows = 0
         for at in range(starts[c], starts[c + 1]):
             n = order[at] // n_candidates
-            share = r[n, order[at] % n_candidates]
-            if share == 0.0:
-                continue
-            for i in range(n_features):
-                d[i] = Y[n, i] - means[c, i]
-            for i in range(n_features):
-                factor, row = share * d[i], second[i]
-                first[i] += factor
-                for j in range(i + 1):
-                    row[j] += factor * d[j]
+            root = np.sqrt(r[n, order[at] % n_candidates])
+            if root > 0.0:
+                for i in range(n_features):
+                    block[n_rows, i] = root * (Y[n, i] - means[c, i])
+                    rd[c, i] += root * block[n_rows, i]
+                n_rows += 1
+            if n_rows == BLOCK or (n_rows > 0 and at == starts[c + 1] - 1):
+                np.dot(block[:n_rows].T, block[:n_rows], product)
+                rdd[c] += product
+                n_rows = 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
