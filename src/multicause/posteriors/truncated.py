@@ -69,6 +69,9 @@ class TruncatedPosterior:
         Learn which latents to consider; None asks the model's own selection function.
     greedy : bool
         Choose candidates one by one, each given those before it, instead of each by itself.
+    n_near : int or None
+        Look for candidates among so many neighbours of each candidate of the last iteration, and nowhere else; the
+        first iteration, and rows that are new, look everywhere.
     """
 
     n_candidates: int
@@ -78,6 +81,7 @@ class TruncatedPosterior:
     use_kernel: bool = True
     selection: Selection | None = None
     greedy: bool = False
+    n_near: int | None = None
 
     def keeps_all(self, model: Any) -> bool:
         return self.n_candidates == model.n_components
@@ -89,6 +93,8 @@ class TruncatedPosterior:
         singletons = self.singletons and self.n_candidates < model.n_components
         kind = e_step_of(model) if self.use_kernel else DefinitionEStep
         e_step = kind(heated(model, beta), params, self.max_active, singletons, beta)
+        if self.n_near is not None and self.n_near < model.n_components:
+            e_step.search_locally(self.n_near)
         selector = selector_of(self.keeps_all(model), model.n_components, selector)
         return PreparedTruncated(self, e_step, selector)
 
@@ -108,7 +114,7 @@ class PreparedTruncated(PreparedPosterior):
             return found
         terms, candidates = self._begin(chunk)
         accumulated = self.e_step.accumulate(terms, candidates, weights)
-        if self.posterior.monotone:
+        if self.posterior.monotone or self.posterior.n_near is not None:
             chunk.remember(KeptCandidates(candidates))
         self.selector.observe(chunk, accumulated.means)
         return EStepResult(float(accumulated.free_energies @ weights), accumulated.statistics)
@@ -123,7 +129,13 @@ class PreparedTruncated(PreparedPosterior):
     @property
     def _is_plain(self) -> bool:
         """Whether the model's own selection is all there is."""
-        return type(self.selector) is Selector and not (self.posterior.monotone or self.posterior.greedy)
+        return type(self.selector) is Selector and not (
+            self.posterior.monotone or self.posterior.greedy or self.posterior.n_near is not None
+        )
+
+    @property
+    def _is_local(self) -> bool:
+        return self.posterior.n_near is not None and self.posterior.n_near < self.e_step.model.n_components
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         return self.e_step.free_energies(*self._begin(chunk))
@@ -143,10 +155,11 @@ class PreparedTruncated(PreparedPosterior):
 
     def _begin(self, chunk: Chunk) -> tuple[Any, np.ndarray]:
         """The terms of the chunk's rows, and their candidates."""
-        terms = self.e_step.terms(chunk.rows())
+        terms, kept = self.e_step.terms(chunk.rows()), chunk.recall(KeptCandidates)
+        if self._is_local and kept is not None:
+            return terms, self.e_step.among_neighbours(terms, kept.candidates, self.posterior.n_candidates)
         select = self.e_step.select_greedily if self.posterior.greedy else self.e_step.select
         fresh = self.selector.candidates(chunk, self.posterior.n_candidates, partial(select, terms))
-        kept = chunk.recall(KeptCandidates)
         return terms, fresh if kept is None else self._better(terms, kept.candidates, fresh)
 
     def _better(self, terms: Any, kept: np.ndarray, fresh: np.ndarray) -> np.ndarray:

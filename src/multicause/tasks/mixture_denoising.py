@@ -96,7 +96,11 @@ def _in_units(mixture: TruncatedGaussianMixture, unit: float) -> TruncatedGaussi
     """The mixture of data that are so many times as large."""
     settings = {name: value for name, value in mixture.get_params().items() if name != "n_components"}
     settings["noise"] *= unit**2
-    params = {"weights": mixture.weights_, "means": mixture.means_ * unit, "covariances": mixture.covariances_ * unit**2}
+    params = {
+        "weights": mixture.weights_,
+        "means": mixture.means_ * unit,
+        "covariances": mixture.covariances_ * unit**2,
+    }
     return TruncatedGaussianMixture.from_parameters(**params, **settings)
 
 

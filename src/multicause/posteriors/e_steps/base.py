@@ -116,6 +116,14 @@ class TruncatedEStep(ABC):
         """Greedy selection: candidates one by one, each judged given those before it, (N, H')."""
         raise TypeError(f"{type(self.model).__name__} has no greedy selection: it lacks greedy_scores.")
 
+    def search_locally(self, n_near: int) -> None:
+        """Prepare `among_neighbours`, with so many neighbours of each latent."""
+        raise TypeError(f"{type(self.model).__name__} does not know which of its latents are neighbours.")
+
+    def among_neighbours(self, terms: Any, kept: np.ndarray, n_candidates: int) -> np.ndarray:
+        """Candidates among the neighbours of those that each row had before, (N, H')."""
+        raise TypeError(f"{type(self.model).__name__} does not know which of its latents are neighbours.")
+
     @abstractmethod
     def free_energies(self, terms: Any, candidates: np.ndarray) -> np.ndarray:
         """F_n, (N,)."""
