@@ -1,5 +1,6 @@
 """What is written: a device is no file to replace, an input is no place for a result, a full disk ends no fit."""
 
+import io
 import os
 import stat
 import subprocess
@@ -47,6 +48,14 @@ def test_a_pipe_is_written_to_and_not_replaced(pipe):
     atomic_write(path, b"content")
     assert drain() == b"content"
     assert stat.S_ISFIFO(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("save", [np.save, np.savez])
+def test_an_array_is_written_to_a_pipe_though_its_writer_seeks(pipe, save):
+    path, drain = pipe
+    atomic_write(path, lambda handle: save(handle, np.arange(3.0)))
+    found = np.load(io.BytesIO(drain()))
+    np.testing.assert_array_equal(found if save is np.save else found["arr_0"], np.arange(3.0))
 
 
 def test_a_command_writes_to_a_pipe(pipe, folder):

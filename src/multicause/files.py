@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import secrets
 import shutil
@@ -36,8 +37,10 @@ def atomic_write(path: str | os.PathLike[str], data: bytes | Callable[[BinaryIO]
         When `path` is a folder.
     """
     if _is_special(path):
+        whole = io.BytesIO()  # whoever writes may ask where it is, or go back: a pipe cannot say
+        _write(whole, data)
         with open(path, "wb") as handle:
-            _write(handle, data)
+            handle.write(whole.getbuffer())
         return
     target = Path(os.path.realpath(path))
     _check_target(path, target)
