@@ -1,6 +1,6 @@
 """One pass of `partial_fit` over a million points against a fit: `python benchmarks/stream.py [N [M]]`.
 
-Prints the free energy per data point of both, on data held out, from the same good start and from a random one, and the
+Prints the free energy per data point of both, on data held out, from the same good start and from the default one, and the
 memory that the stream added. Batches are drawn as they are needed; the fit gets the first M points, 200 000 by default.
 """
 
@@ -74,7 +74,7 @@ def main() -> None:
             there, here = whole.score(held_out[kind]), stream.score(held_out[kind])
             short = (there - here) / abs(there)
             verdict = "met" if short < MOST else "not met"
-            started = "good start" if given else "random start"
+            started = "good start" if given else "default start"
             print(
                 f"{name}, {started}: stream {here:.3f}, fit {there:.3f} nats ({short:+.2%} short, {verdict}); "
                 f"{seconds:.0f} s, {added:.0f} MB", flush=True,

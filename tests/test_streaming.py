@@ -164,3 +164,10 @@ def test_what_a_stream_has_no_place_for_is_refused(X):
         etnmf.partial_fit(X)
     with pytest.raises(ValueError, match="learning_decay"):
         LinCA(8, learning_decay=0.4).partial_fit(X)
+
+
+@pytest.mark.parametrize("estimator", [LinCA(8, **SMALL), ETNMF(8, **SMALL), MCA(8, **SMALL), GSC(8, **SMALL)])
+def test_a_stream_begins_with_the_search_that_a_fit_begins_with(estimator, X):
+    found = clone(estimator).partial_fit(X)
+    drawn = clone(estimator).set_params(start="random").partial_fit(X)
+    assert found.free_energy_[0] > drawn.free_energy_[0] + 0.1  # of the batch, at the parameters before it

@@ -81,7 +81,7 @@ class StreamingEstimator(SelectingEstimator):
             moments = pooled(None if seen is None else seen.moments, data_moments(executor, chunks))
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments)
-            params = self._warm(em) if hasattr(self, "stop_") else self._start(em, rng)
+            params = self._warm(em) if hasattr(self, "stop_") else fit.start(em, rng)
             return learn_batch(em, params, seen, sizes, rng)
 
     def _refuse_of_streams(self) -> None:
