@@ -62,6 +62,10 @@ class GPSelect:
         Share of the kernel's trace that the pivots may leave unexplained.
     max_steps : int, default=20
         Gradients taken at most when the kernel is fitted.
+    whole_images : bool, default=False
+        Of InvECA alone: regress the table of all components at all places on the whole image, as the paper does,
+        instead of one regression of windows that all places share. It repeats what it has learned from and says little
+        of new images.
 
     References
     ----------
@@ -85,6 +89,7 @@ class GPSelect:
     random_fraction: float = 0.1
     tolerance: float = 1e-2
     max_steps: int = 20
+    whole_images: bool = False
 
     def __post_init__(self) -> None:
         vectors = isinstance(self.kernel, Kernel) and self.kernel.requires_vector_input
@@ -97,6 +102,8 @@ class GPSelect:
             _check_count(name, getattr(self, name))
         if self.rank is not None:
             _check_count("rank", self.rank)
+        if not isinstance(self.whole_images, bool):
+            raise ValueError(f"The 'whole_images' of GPSelect must be a bool. Got {self.whole_images!r} instead.")
         for name in ("random_fraction", "tolerance"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
@@ -114,6 +121,8 @@ class GPSelect:
         self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
     ) -> "GPSelection":
         """A selection that is to be learned jointly with a fit."""
+        if self.whole_images:
+            raise ValueError("GPSelect(whole_images=True) looks for places, which InvECA alone has. Leave it out.")
         return GPSelection(self, executor, chunks, moments, n_components, seed)
 
 
@@ -303,8 +312,11 @@ class GPSelection(Selector):
         self._coefficients = linalg.cho_solve(self._normal, targets.T)  # (Q, H)
         weights = linalg.solve_triangular(self._factor, self._coefficients, lower=True, trans="T")
         self.iteration = iteration + 1
-        self.function = SelectionFunction(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
+        self.function = self._made(weights)
         return self.function
+
+    def _made(self, weights: np.ndarray) -> SelectionFunction:
+        return SelectionFunction(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
 
     def _fit_kernel(self) -> None:
         """On some of the rows, spread over all of them: their number bounds the cost."""
