@@ -45,7 +45,7 @@ SECONDS = {
     "et-likelihood": {"MCA": 25, "": 3},
     "et-nmf-mnist": {"": 20},
     "gps-mixture": {"best": 3, "": 1},
-    "gps-occlusion": {"GP": 160, "": 60},
+    "gps-occlusion": {"whole": 180, "GP": 130, "": 65},
     "gps-sparse-coding": {"best of 5": 40, "nonlinear": 15, "": 8},
     "gsc-consistency": {"exact, N=8": 20, "exact (ours: the same), N=32": 30, "N=128": 40, "N=32": 10, "": 2},
     "gsc-denoise": {"30 iter": 65, "H=400": 280, "H=256": 160, "H=800": 150, "BM3D": 10, "": 85},

@@ -18,6 +18,7 @@ from multicause.experiments.timing import seconds_of
 from multicause.models.pixel_functions import between, window_pixels
 from multicause.posteriors.placed import PlacedPosterior
 from multicause.selection import GPSelect
+from multicause.selection.gp_images import ImageSelectionFunction
 
 SIZE, H = 10, 20
 ALIKE = 0.95  # correlation under the mask
@@ -68,6 +69,8 @@ def learn_objects(seed: int, selection: Any, drawn: Scenes, new: Scenes, source:
     first = InvECA(H, (SIZE, SIZE), **common, **{**settings, "max_iter": 1, "n_init": 1}).fit(drawn.X)
     spare = np.delete(fit.masks_ / (1.0 + fit.masks_), match.component[match.likeness > ALIKE], axis=0)
     weakest = float(np.median(spare.reshape(len(spare), -1).max(axis=1))) if len(spare) else 0.0
+    if isinstance(getattr(fit, "selection_function_", None), ImageSelectionFunction):
+        del fit.selection_function_  # 70 MB that nobody asks again
     return Learned(fit, match, located, located_in_new, seconds, source, n_alike(match_objects(first, drawn)), weakest)
 
 

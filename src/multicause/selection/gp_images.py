@@ -14,6 +14,7 @@ import numpy as np
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.models.base import DataMoments
+from multicause.selection.base import Selector
 from multicause.selection.gp_places import PlacedMeans, PlaceSelect, sparse_places
 from multicause.selection.gp_select import GPSelection, Observed, SelectionFunction
 
@@ -29,7 +30,7 @@ class ImageSelect(PlaceSelect):
 
     def begin(
         self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
-    ) -> "LearnedFromImages":
+    ) -> Selector:
         """A selection that is to be learned jointly with a fit."""
         return LearnedFromImages(self, executor, chunks, moments, n_components, seed)
 

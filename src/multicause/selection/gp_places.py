@@ -142,7 +142,7 @@ class PlaceSelect:
 
     def begin(
         self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
-    ) -> "LearnedPlaces":
+    ) -> Selector:
         """A selection that is to be learned jointly with a fit."""
         return LearnedPlaces(self, executor, chunks, moments, n_components, seed)
 
