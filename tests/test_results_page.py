@@ -54,9 +54,19 @@ def test_few_trials_are_counted_by_themselves_and_said(results):
         "| ours | 0 | 1 | 0 | 0 |",
         "",
     ]
-    lines = results.table({"experiment": "bars", "rows": rows})
-    assert "| noiseless | reliability | 90% | 0.5 [0.4, 0.6] (2 of 50 trials) | too few trials |" in lines
-    assert lines[-2].startswith("| noisy (ours: best of 5) | reliability | 90% | 0.5 [0.4, 0.6]; reliability 3")
+    lines = results.tables([{"experiment": "mca-bars", "rows": rows}])
+    few = "reliability 0.5 [0.4, 0.6] (2 of 50 trials), published 90%: too few trials"
+    assert f"| `mca-bars` | noiseless | {few} |" in lines
+    told = "reliability 0.5 [0.4, 0.6], published 90%: within noise; reliability 3 [0.4, 0.6], published 90%"
+    assert lines[-2] == f"| `mca-bars` | noisy (ours: best of 5) | {told} |"
+
+
+def test_every_experiment_belongs_to_a_table(results):
+    assert {name.split("-")[0] for name in EXPERIMENTS} == set(results.TITLES)
+
+
+def test_no_record_was_edited():
+    assert not [record for record in records() if "note" in record["made_with"]]
 
 
 def test_every_figure_of_the_readme_names_where_it_comes_from():
@@ -70,4 +80,4 @@ def test_every_figure_of_the_readme_names_where_it_comes_from():
         for command, name, was_earlier in sources:
             assert name in (BENCHMARKS if command == "bench" else EXPERIMENTS)
             if command == "reproduce":
-                assert f"## `{name}`" in earlier if was_earlier else name in known, bullet
+                assert name in known or (was_earlier and f"## `{name}`" in earlier), bullet

@@ -287,6 +287,11 @@ CONSTANTS = {
         {"start": _GSC_START, "posterior": "exact", "model": {**_GENERAL, "noise": "isotropic"}},
         {f"Speech4, N={n}, exact": {"n_samples": n} for n in (200, 500)},
     ),
+    "gsc-posterior": Constants(
+        "GSC §3, Figure 2; §5.4",
+        {"max_iter": 50, "start": _GSC_START, "model": {**_GENERAL, "noise": "isotropic"}},
+        _on_other_data({"voices10": {}}),
+    ),
     "gsc-tradeoff": Constants(
         "GSC §5.5, Appendix B, Figures 7A, 9",
         {"max_iter": 100, "limits": tuple(range(1, 11)), **_BY_TEXT},
