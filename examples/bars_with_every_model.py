@@ -19,8 +19,8 @@ SIZE = 5  # pixels along a side, so that there are 10 bars
 rng = np.random.default_rng(0)
 
 # %%
-# Six ways to put bars together
-# -----------------------------
+# Seven ways to put bars together
+# -------------------------------
 #
 # All but one come from ``make_bars``. For coefficients we take the bars' on/off states and scale each bar at random.
 
@@ -35,11 +35,14 @@ brightest = (coefficients[:, :, None] * plain.components).max(axis=1) + 0.5 * rn
 
 cases = {
     "LinCA: signed bars add up": (LinCA(2 * SIZE, random_state=0), signed.X),
-    "GSC: so do bars of any strength": (GSC(2 * SIZE, random_state=0), scaled),
+    "GSC: so do bars of any strength": (GSC(2 * SIZE, max_iter=500, random_state=0), scaled),
     "ETNMF: non-negative bars": (ETNMF(2 * SIZE, random_state=0), np.maximum(plain.X, 0.0)),
     "ETNMF: photons, counted": (ETNMF(2 * SIZE, noise="poisson", random_state=0), counts),
-    "MCA: the brighter bar wins": (MCA(2 * SIZE, random_state=0), hidden.X),
-    "MCA: black and white": (MCA(2 * SIZE, noise="bernoulli", init={"background": 0.03}, random_state=0, n_init=3), binary),
+    "MCA: the brighter bar wins": (MCA(2 * SIZE, monotone=True, random_state=0), hidden.X),
+    "MCA: black and white": (
+        MCA(2 * SIZE, noise="bernoulli", init={"background": 0.03}, monotone=True, n_init=3, random_state=0),
+        binary,
+    ),
     "NonlinearGSC: brighter wins, any strength": (NonlinearGSC(2 * SIZE, random_state=0, max_iter=30), brightest),
 }
 
@@ -52,7 +55,8 @@ cases = {
 figure, axes = plt.subplots(len(cases), 2, figsize=(8, 1.9 * len(cases)), layout="constrained")
 for (title, (estimator, X)), (left, right) in zip(cases.items(), axes, strict=True):
     estimator.fit(X)
-    plot_components(X[:10].astype(float), ax=left, n_columns=5, scale="shared")
+    has_signs = bool(estimator.components_.min() < 0.0)
+    plot_components(X[:10].astype(float), ax=left, n_columns=5, scale="shared", symmetric=has_signs)
     plot_components(estimator, ax=right, n_columns=5)
     left.set_title(title, loc="left", fontsize=10)
     right.set_title(f"learned, score {estimator.score(X):.1f}", loc="left", fontsize=10)

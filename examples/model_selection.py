@@ -42,7 +42,7 @@ names = {"add up": "linear", "hide one another": "max"}
 scores = np.array(
     [
         [cross_val_score(kind(2 * SIZE, random_state=0), bars, cv=3).mean() for kind in (LinCA, GSC, MCA)]
-        for bars in (make_bars(N_SAMPLES, SIZE, superposition=rule, noise=1.0, random_state=1).X for rule in names.values())
+        for bars in (make_bars(N_SAMPLES, SIZE, superposition=s, noise=1.0, random_state=1).X for s in names.values())
     ]
 )
 figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")

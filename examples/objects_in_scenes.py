@@ -48,8 +48,9 @@ for row, (title, pictures) in zip(axes, rows.items(), strict=True):
 corners = inveca.locate(X)
 figure, axes = plt.subplots(1, 5, figsize=(10, 2.3), layout="constrained")
 for ax, image, places in zip(axes, X, corners, strict=False):
-    ax.imshow(image, cmap="viridis", vmin=0.0)
+    ax.imshow(image, cmap="viridis", vmin=0.0, vmax=1.0)
     for h, (row, column) in enumerate(places):
         if row >= 0:
-            ax.add_patch(plt.Rectangle((column - 0.5, row - 0.5), OBJECT_SIDE, OBJECT_SIDE, fill=False, edgecolor=f"C{h + 1}", linewidth=2))
+            frame = plt.Rectangle((column - 0.5, row - 0.5), OBJECT_SIDE, OBJECT_SIDE, fill=False, edgecolor=f"C{h + 1}")
+            ax.add_patch(frame)
     ax.set_axis_off()

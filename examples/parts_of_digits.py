@@ -25,10 +25,10 @@ held_out = load_digits().data[1500:]
 #
 # ``max_active=3`` says that a few parts make up a digit, which keeps the fits short.
 
-settings = {"n_candidates": 6, "max_active": 3, "max_iter": 40, "start": "random", "random_state": 0}
+settings = {"n_candidates": 6, "max_active": 3, "max_iter": 300, "start": "random", "random_state": 0}
 models = [kind(N_COMPONENTS, **settings) for kind in (LinCA, ETNMF, MCA, GSC)]
 
-figure, axes = plt.subplots(2, 2, figsize=(8, 6), layout="constrained")
+figure, axes = plt.subplots(2, 2, figsize=(8, 4.2), layout="constrained")
 for model, ax in zip(models, axes.flat, strict=True):
     model.fit(X)
     plot_components(model, ax=ax, n_columns=8)
