@@ -11,7 +11,7 @@ def _row(records: dict[str, Any], experiment: str, setting: str, measure: str, b
     rows = records[experiment]["rows"]
     found = [r for r in rows if r["setting"] == setting and r["measure"] == measure and beside in r["published"]]
     if not found:
-        raise KeyError(f"The record of {experiment} has no row {setting!r}, {measure!r}: change benchmarks/headline.py.")
+        raise KeyError(f"No row {setting!r}, {measure!r} in the record of {experiment}: change benchmarks/headline.py.")
     return found[0]
 
 
@@ -25,9 +25,10 @@ def _pictures(records: dict[str, Any]) -> str:
         rows = (_row(records, "pictures", f"all pictures, noise {x} (ours)", f"PSNR in dB, {who}") for x in LEVELS)
         return " / ".join(f"{row['measured']:.2f}" for row in rows)
 
-    n_pictures = len({r["setting"] for r in records["pictures"]["rows"] if r["setting"].endswith("noise 15 (ours)")}) - 1
+    settings = {row["setting"] for row in records["pictures"]["rows"]}
+    n_pictures = sum(setting.endswith("noise 15 (ours)") for setting in settings) - 1  # one line is of all of them
     trials = _trials(_row(records, "pictures", "house, noise 15 (ours)", "PSNR in dB, denoise_image"))
-    protocol = f"mean PSNR in dB of {n_pictures} pictures at noise of 15 / 25 / 50 of 255, {trials}; `reproduce pictures`"
+    protocol = f"PSNR in dB, mean of {n_pictures} pictures, noise of 15 / 25 / 50, {trials}; `reproduce pictures`"
     others = f"BM3D, told the noise level: {decibels('BM3D')}; non-local means, told: {decibels('non-local means')}"
     return f"| `denoise_image`, told nothing | {decibels('denoise_image')} | {others} | {protocol} |"
 
@@ -36,9 +37,11 @@ def _bars(records: dict[str, Any], estimator: str, experiment: str, ours: str) -
     papers = _row(records, experiment, "noisy", "reliability")
     best = _row(records, experiment, ours, "reliability")
     low, high = papers["interval"]
-    figures = f"{papers['measured']:.0%} [{low:.0%}, {high:.0%}] with the paper's settings, {best['measured']:.0%} with ours"
+    figures = (
+        f"{papers['measured']:.0%} [{low:.0%}, {high:.0%}] by the paper's settings, {best['measured']:.0%} by ours"
+    )
     protocol = f"trials in which all bars are found, {_trials(papers)} each; `reproduce {experiment}`"
-    return f"| `{estimator}`, noisy bars | {figures} | published: {papers['published'].replace('%', ' %')} | {protocol} |"
+    return f"| `{estimator}`, noisy bars | {figures} | published: {papers['published']} | {protocol} |"
 
 
 def _sources(records: dict[str, Any]) -> str:

@@ -43,7 +43,8 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
-html_sidebars = {"index": []}
+ALONE = ("index", "which_model", "preselection", "performance", "own_model", "glossary", "guide", "more")
+html_sidebars = {page: [] for page in (*ALONE, "from_laptop_to_cluster", "project/*", "results/*")}
 html_theme_options = {
     "logo": {"text": "multicause"},
     "navbar_align": "left",

@@ -19,7 +19,7 @@ CHOSEN, OTHER = "tab:orange", "0.75"
 
 
 def photograph() -> Figure:
-    """China with noise and without, as the lines on the first page do it: one picture, cut along a diagonal."""
+    """China with noise and without, as the lines on the first page do it."""
     from sklearn.datasets import load_sample_image
 
     from multicause.tasks import denoise_image
@@ -27,10 +27,11 @@ def photograph() -> Figure:
     photograph = load_sample_image("china.jpg")
     noisy = photograph + 25 * np.random.default_rng(0).normal(size=photograph.shape)
     clean = denoise_image(noisy, value_range=(0, 255), random_state=0).image
-    figure, axes = plt.subplots(2, 1, figsize=(6.4, 8.7), layout="constrained")
+    figure, axes = plt.subplots(2, 1, figsize=(6.4, 8.6))
+    figure.subplots_adjust(left=0, right=1, bottom=0, top=1, hspace=0.01)
     for ax, image, title in zip(axes, (noisy, clean), ("before", "after"), strict=True):
         ax.imshow(np.clip(image, 0, 255).astype(np.uint8))
-        ax.text(8, 24, title, color="white", fontsize=13, weight="bold", bbox={"facecolor": "black", "alpha": 0.5})
+        ax.text(10, 28, title, color="white", fontsize=15, weight="bold", bbox={"facecolor": "black", "alpha": 0.5})
         ax.set_axis_off()
     return figure
 
@@ -98,7 +99,7 @@ def number_of_states() -> Figure:
     H = np.unique(np.geomspace(4, 1000, 60).astype(int))
     few = [1 + h + sum(comb(min(10, h), k) for k in range(2, 6)) for h in H]
     figure, ax = plt.subplots(figsize=(6, 3), layout="constrained")
-    ax.loglog(H, 2.0 ** np.minimum(H, 100), label="all states, 2$^H$")
+    ax.loglog(H, 2.0 ** np.minimum(H, 100), label="all states: 2 to the power of H")
     ax.loglog(H, few, label="H' = 10 candidates, at most γ = 5 active, and all single latents")
     ax.set(xlabel="latents H", ylabel="states per data point", ylim=(1, 1e12))
     ax.legend(fontsize=8)
@@ -109,14 +110,16 @@ def _fitted():
     from multicause import LinCA
     from multicause.datasets import make_bars
 
-    bars = make_bars(2000, size=8, noise=2.0, random_state=0)
+    bars = make_bars(2000, size=8, noise=6.0, random_state=0)
     return bars, LinCA(16, n_candidates=6, max_active=4, random_state=0).fit(bars.X)
 
 
 def selection() -> Figure:
     """A data point, what the selection function says of each latent, and the states that are left."""
     bars, linca = _fitted()
-    point = int(np.flatnonzero(bars.states.sum(axis=1) == 3)[0])
+    doubt = linca.predict_proba(bars.X)
+    doubt = (doubt * (1.0 - doubt)).sum(axis=1) * (bars.states.sum(axis=1) == 3)
+    point = int(doubt.argmax())  # one with three bars, and not an easy one
     y = bars.X[point : point + 1]
     model, params = linca.fitted_model()
     scores = model.selection_scores(params, y)[0]
@@ -143,10 +146,10 @@ def _draw_states(figure, linca, y: np.ndarray, chosen: np.ndarray) -> None:
     probability = np.exp(log_joint - log_joint.max())
     probability /= probability.sum()
     best = np.argsort(-probability)[:6]
-    figure.suptitle(f"2. exact posterior over the {len(subsets)} states of these six (at most four active)", fontsize=12)
+    figure.suptitle(f"2. exact posterior over the {len(subsets)} states of these six, at most four active", fontsize=12)
     for ax, k in zip(figure.subplots(1, 6), best, strict=True):
         ax.imshow((states[k] @ linca.components_).reshape(8, 8), cmap="gray_r", vmin=0, vmax=20)
-        ax.set(xlabel=f"p = {probability[k]:.2g}", xticks=[], yticks=[])
+        ax.set(xlabel=f"p = {probability[k]:.2f}", xticks=[], yticks=[])
 
 
 def candidates_needed() -> Figure:
@@ -162,10 +165,9 @@ def candidates_needed() -> Figure:
     scores, seconds = [], []
     for n_candidates in H:
         truncated = fitted.set_params(n_candidates=int(n_candidates), max_active=min(int(n_candidates), 5))
-        truncated.score(X[:200])
-        begin = perf_counter()
         scores.append(truncated.score(X))
-        seconds.append(perf_counter() - begin)
+        marks = [perf_counter() for _ in range(8) if truncated.score(X)]
+        seconds.append(np.diff(marks).min())  # the machine may be busy otherwise
     exact = fitted.set_params(n_candidates=None, max_active="auto").score(X)
     figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.8), layout="constrained")
     left.plot(H, exact - np.array(scores), "o-")

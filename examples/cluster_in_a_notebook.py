@@ -27,13 +27,15 @@ X = make_bars(N_SAMPLES, size=5, signed=True, random_state=0).X
 # In one process here, which starts quickly; leave ``processes=False`` out for processes of their own, or give
 # ``Client("tcp://scheduler:8786")`` the address of a cluster.
 
-with LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
-    with Client(cluster) as client:
-        begin = perf_counter()
-        there = LinCA(10, random_state=0).fit(X, executor=client)
-        print(f"on {len(client.scheduler_info()['workers'])} workers: {perf_counter() - begin:.1f} s")
-        with on(client):  # whatever is asked in here runs there
-            probabilities = there.predict_proba(X)
+cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
+client = Client(cluster)
+begin = perf_counter()
+there = LinCA(10, random_state=0).fit(X, executor=client)
+print(f"on {len(client.scheduler_info()['workers'])} workers: {perf_counter() - begin:.1f} s")
+with on(client):  # whatever is asked in here runs there
+    probabilities = there.predict_proba(X)
+client.close()
+cluster.close()
 
 # %%
 # The same without a cluster, to the bit:

@@ -13,9 +13,9 @@ from sklearn.datasets import load_sample_image
 from multicause.metrics import psnr
 from multicause.tasks import denoise_image
 
-TOP, LEFT, HEIGHT, WIDTH = 60, 150, 240, 320  # a window of the photograph, for speed
+HEIGHT, WIDTH = 240, 320  # a window of the photograph, for speed
 
-clean = load_sample_image("china.jpg")[TOP : TOP + HEIGHT, LEFT : LEFT + WIDTH].astype(float)
+clean = load_sample_image("china.jpg")[60 : 60 + HEIGHT, 150 : 150 + WIDTH].astype(float)
 noisy = clean + 25.0 * np.random.default_rng(0).normal(size=clean.shape)
 
 # %%

@@ -12,8 +12,8 @@ from sklearn.datasets import load_sample_image
 from multicause.metrics import psnr
 from multicause.tasks import inpaint_image
 
-SIDE = 128
-image = load_sample_image("flower.jpg")[150 : 150 + SIDE, 240 : 240 + SIDE].mean(axis=2)
+SIDE = 96
+image = load_sample_image("flower.jpg")[170 : 170 + SIDE, 260 : 260 + SIDE].mean(axis=2)
 
 # %%
 # Two kinds of damage
@@ -40,5 +40,5 @@ for (left, middle, right), missing in zip(axes, (at_random, scratches), strict=T
         ax.set(title=title, xticks=[], yticks=[])
 
 # %%
-# Missing values in tables work the same way: ``LinCA`` and ``GSC`` take NaN in ``X``, fit the entries that are there, and
-# ``reconstruct`` fills in the others. See :doc:`/tutorials/spike_and_slab`.
+# Missing values in tables work the same way: ``LinCA`` and ``GSC`` take NaN in ``X``, learn from the entries that are
+# there, and ``reconstruct`` fills in the others. See :doc:`/tutorials/spike_and_slab`.

@@ -41,7 +41,7 @@ ax.legend()
 names = {"add up": "linear", "hide one another": "max"}
 scores = np.array(
     [
-        [cross_val_score(kind(2 * SIZE, random_state=0), bars, cv=3).mean() for kind in (LinCA, GSC, MCA)]
+        [cross_val_score(kind(2 * SIZE, max_iter=500, random_state=0), bars, cv=3).mean() for kind in (LinCA, GSC, MCA)]
         for bars in (make_bars(N_SAMPLES, SIZE, superposition=s, noise=1.0, random_state=1).X for s in names.values())
     ]
 )
@@ -53,5 +53,5 @@ ax.set_ylabel("nats behind the best")
 ax.legend()
 
 # %%
-# ``GridSearchCV`` works as well, for any argument; see :doc:`/guide` for local optima, the usual reason for a number that
-# looks too large.
+# ``GridSearchCV`` works as well, for any argument. Local optima are the usual reason for a number that looks too large:
+# see :doc:`/guide`.

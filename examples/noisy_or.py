@@ -97,7 +97,7 @@ def main():
     em.fit(X)
     likeness = np.corrcoef(em.params_.components, bars)[:8, 8:].max(axis=0)
     print(f"{(likeness > 0.95).sum()} of {len(bars)} bars found; log-likelihood per image at least {em.score(X):.2f}")
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8, 2.4), layout="constrained")
+    _, (left, right) = plt.subplots(1, 2, figsize=(8, 2.4), layout="constrained")
     plot_components(X[:16], ax=left, n_columns=8)
     plot_components(em.params_.components, ax=right, n_columns=4)
     left.set_title("data")

@@ -51,6 +51,6 @@ for ax, image, places in zip(axes, X, corners, strict=False):
     ax.imshow(image, cmap="viridis", vmin=0.0, vmax=1.0)
     for h, (row, column) in enumerate(places):
         if row >= 0:
-            frame = plt.Rectangle((column - 0.5, row - 0.5), OBJECT_SIDE, OBJECT_SIDE, fill=False, edgecolor=f"C{h + 1}")
-            ax.add_patch(frame)
+            corner = (column - 0.5, row - 0.5)
+            ax.add_patch(plt.Rectangle(corner, OBJECT_SIDE, OBJECT_SIDE, fill=False, edgecolor=f"C{h + 1}"))
     ax.set_axis_off()

@@ -47,5 +47,5 @@ for ax in axes[-1]:
     ax.set_xlabel("seconds")
 
 # %%
-# With files it is ``multicause separate mix.wav``. Echoes and delays are not modelled: for a real room use a method that
-# works on its frequencies, such as independent vector analysis.
+# With files it is ``multicause separate mix.wav``. Echoes and delays are not modelled: for a real room use independent
+# vector analysis, for instance that of pyroomacoustics.

@@ -46,7 +46,8 @@ def compilation_told() -> Iterator[None]:
     finally:
         n_kernels = compilation.n_kernels - before
         if n_kernels:
-            tell(f"{n_kernels} kernels compiled in {compilation.seconds - seconds:.1f} s; later fits load them from disk")
+            took = f"{compilation.seconds - seconds:.1f} s"
+            tell(f"{n_kernels} kernels compiled in {took}; later fits load them from disk")
 
 
 def tell(what: str) -> None:

@@ -20,12 +20,12 @@ NOISE = 25.0
 WINDOW = slice(60, 200), slice(170, 350)  # rows and columns of the photograph: a part of it, for speed
 TITLE = "A photograph without its noise"
 TEXT = (
-    "A part of a photograph that comes with scikit-learn (china.jpg), with Gaussian noise of standard deviation 25 added. "
+    "A part of a photograph that comes with scikit-learn (china.jpg), with Gaussian noise of standard deviation 25. "
     "denoise_image is given nothing but the noisy picture: it learns from its patches what they have in common."
 )
 SAID_OF_UNCERTAINTY = (
-    "Each pixel comes with a standard deviation: large at edges and in texture, small where little happens. On the right "
-    "the true error, which only we know."
+    "Each pixel comes with a standard deviation: large at edges and in texture, small where little happens. On the "
+    "right the true error, which only we know."
 )
 
 
