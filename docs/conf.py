@@ -23,7 +23,8 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "api/generated/*.md"]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
 suppress_warnings = ["config.cache"]  # the sorting function of the gallery cannot be pickled, which costs nothing
 
 myst_enable_extensions = ["colon_fence", "attrs_block", "attrs_inline"]
@@ -31,9 +32,7 @@ myst_heading_anchors = 3
 
 autosummary_generate = True
 autodoc_inherit_docstrings = True
-numpydoc_class_members_toctree = False
-numpydoc_show_class_members = True
-numpydoc_show_inherited_class_members = True
+numpydoc_show_class_members = False  # the templates list them, with their arguments
 numpydoc_xref_param_type = False
 default_role = "py:obj"
 
