@@ -62,7 +62,7 @@ def sections_of(photograph: Photograph, figures: dict[str, Figure]) -> list[Sect
         ("noise level", f"{photograph.result.noise_level:.1f} estimated, {NOISE:.1f} in truth"),
         ("PSNR, the larger the better", photograph.verdict()),
         ("seconds", round(photograph.seconds, 2)),
-        ("in Python", "multicause.tasks.denoise_image(noisy)"),
+        ("in Python", "denoise_image(noisy)"),
         ("on the command line", "multicause denoise noisy.png -o clean.png"),
     ]
     return [
