@@ -106,16 +106,19 @@ class ProgressBar:
         )
         console = Console(file=sys.stderr)
         self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._shown = console.is_terminal
         self._n_steps = n_steps
         self._task = self._bar.add_task(title, total=n_steps * n_restarts, free_energy="…")
-        self._bar.start()
+        if self._shown:
+            self._bar.start()
 
     def __call__(self, record: Record) -> None:
         done = record.restart * self._n_steps + min(record.number + (not record.final), self._n_steps)
         self._bar.update(self._task, completed=done, free_energy=f"{record.free_energy:.4f}")
 
     def close(self) -> None:
-        self._bar.stop()
+        if self._shown:  # Rich before 14.3 ends even a disabled bar with a new line
+            self._bar.stop()
 
 
 class Stopwatch:
