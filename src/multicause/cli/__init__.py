@@ -3,7 +3,20 @@
 import click
 
 from multicause import __version__
-from multicause.cli import bench, demo, denoise, doctor, fit, inpaint, reproduce, sample, score, separate, transform
+from multicause.cli import (
+    bench,
+    demo,
+    denoise,
+    doctor,
+    fit,
+    inpaint,
+    report,
+    reproduce,
+    sample,
+    score,
+    separate,
+    transform,
+)
 from multicause.cli.errors import OneLineErrors
 
 __all__ = ["main"]
@@ -19,5 +32,5 @@ def main(debug: bool) -> None:
     """
 
 
-for _module in (demo, fit, transform, score, sample, denoise, inpaint, separate, reproduce, bench, doctor):
+for _module in (demo, fit, transform, score, sample, denoise, inpaint, separate, report, reproduce, bench, doctor):
     main.add_command(_module.command)

@@ -70,4 +70,5 @@ def _one_line_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # commands check the names
         yield

@@ -11,6 +11,7 @@ import click
 
 from multicause import interrupts
 from multicause.cli.console import print_pairs
+from multicause.cli.fit_report import check_shape, shape_option, this_command, write_page
 from multicause.cli.inputs import read_data
 from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, CheckpointInterval, OutputFile, given, refuse_equal
 
@@ -69,6 +70,13 @@ _OF_SELECTION = {
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one, as if never stopped.")
 @click.option("--report", type=OutputFile(), metavar="FILE.html", help="A page with pictures of the fit.")
+@click.option(
+    "--hold-out",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Share of the rows, drawn at random, that is kept out of the fit and scored.",
+)
+@shape_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -79,10 +87,14 @@ def command(
     checkpoint_every: int | str,
     resume: bool,
     report: Path | None,
+    hold_out: float | None,
+    shape: tuple[int, ...] | None,
     scheduler: str | None,
     **settings: Any,
 ) -> None:
     """Learn the causes of DATA and save them as a model file."""
+    from multicause.report import Origin
+
     output = output or Path(f"{data.stem}.multicause.safetensors")
     if resume and checkpoint is None:
         checkpoint = output.with_name(f"{output.name}.checkpoint")
@@ -96,8 +108,13 @@ def command(
         X, names = read_data(data, estimator)
         _tell_of_gaps(data, X)
         _tell_of_checkpoint(checkpoint, resume)
+        check_shape(shape, X.shape[1])
+        X, held_out = _split(X, hold_out, settings["random_state"])
         _learn(estimator, X, names, {**keeping, "executor": scheduler})
-        _save(estimator, data, output, report, X.shape)
+        _save(estimator, data, output, held_out)
+        if report is not None:
+            origin = Origin(this_command(), str(data), hold_out, settings["random_state"], str(output))
+            write_page(report, data.name, estimator, X, held_out=held_out, shape=shape, origin=origin)
         interrupted = _was_interrupted(estimator) or watch.take() is not None
     if interrupted:
         ctx.exit(128 + (watch.received[-1] if watch.received else signal.SIGINT))
@@ -109,17 +126,25 @@ def _was_interrupted(estimator: Any) -> bool:
     return estimator.stop_ is Stop.INTERRUPTED
 
 
-def _save(estimator: Any, data: Path, output: Path, report: Path | None, shape: tuple[int, int]) -> None:
+def _split(X: np.ndarray, share: float | None, seed: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """The rows to learn from, and those held out."""
+    if share is None:
+        return X, None
+    from sklearn.model_selection import train_test_split
+
+    learned, held_out = train_test_split(X, test_size=share, random_state=seed)
+    return learned, held_out
+
+
+def _save(estimator: Any, data: Path, output: Path, held_out: np.ndarray | None) -> None:
     from multicause.persistence import save_model
 
     save_model(estimator, output)
-    print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
+    pairs = summary(estimator)
+    if held_out is not None:
+        pairs.append((f"score of {len(held_out)} held-out rows", estimator.score(held_out)))
+    print_pairs(f"{type(estimator).__name__} of {data}", pairs)
     click.echo(f"Model saved to {output}")
-    if report is not None:
-        from multicause.cli.fit_report import write_fit_report
-
-        write_fit_report(report, f"{type(estimator).__name__} of {data.name}", estimator, shape)
-        click.echo(f"Report written to {report}")
 
 
 def _estimator(
@@ -211,18 +236,9 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict
 
 
 def summary(estimator: Any) -> list[tuple[str, Any]]:
-    """What a person wants to know of a fit at first sight."""
-    import numpy as np
+    """What a person wants to know of a fit at first sight, in the words of the command line."""
+    from multicause.report.learned import summary
 
-    noise = getattr(estimator, "noise_variance_", None)  # which Poisson noise lacks
-    activation = getattr(estimator, "activation_", None)  # which projections lack
-    indices = getattr(estimator, "projection_index_", None)
-    return [
-        ("components", len(estimator.components_)),
-        ("iterations", estimator.n_iter_),
-        ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
-        ("free energy per data point", float(estimator.free_energy_[-1])),
-        *([] if noise is None else [("noise variance", float(np.mean(noise)))]),
-        *([] if activation is None else [("active latents on average", float(activation.sum()))]),
-        *([] if indices is None else [("gained over a Gaussian", float(-indices.sum()))]),
-    ]
+    shown = dict(summary(estimator))
+    shown["stopped because"] = shown["stopped because"].replace("max_iter or tol", "--iterations or --tol")
+    return list(shown.items())

@@ -51,9 +51,6 @@ def column_names(estimator: Any) -> list[str] | None:
 
 def load(path: Path) -> Any:
     """Read a model file; its columns are checked by `read_data_for`, not by scikit-learn, which wants data frames."""
-    import warnings
-
     from multicause.persistence import load_model
 
-    warnings.filterwarnings("ignore", message="X does not have valid feature names")
     return load_model(path)

@@ -11,6 +11,7 @@ import click
 from multicause.cli.choosing import choose
 from multicause.cli.console import print_table, shown, verdict
 from multicause.cli.errors import describe
+from multicause.cli.fit_report import this_command
 from multicause.cli.pictures import write_png
 
 
@@ -30,8 +31,8 @@ def command(
 ) -> None:
     """Run the experiments NAME..., or all of them.
 
-    Writes NAME.json and NAME.png to a folder. The exit code is 1 if a published figure is neither met nor within noise,
-    and 2 if an experiment lacks its data.
+    Writes NAME.json, NAME.png and a page, NAME.html, to a folder. The exit code is 1 if a published figure is neither
+    met nor within noise, and 2 if an experiment lacks its data.
     """
     from multicause.datasets import DatasetNotFound
     from multicause.experiments import EXPERIMENTS, Options, Verdict
@@ -53,7 +54,7 @@ def command(
             click.echo(f"Error: {experiment.name} was skipped. {describe(error)}", err=True)
             codes.append(2)
             continue
-        _write(output, _file_name(experiment.name, options["components"]), result)
+        _write(output, _file_name(experiment.name, options["components"]), experiment, result)
         _print(experiment, result)
         codes.append(int(any(row.verdict is Verdict.SHORT for row in result.rows)))
     click.echo(f"Results written to {output}")
@@ -107,13 +108,30 @@ def _file_name(name: str, components: int | None) -> str:
     return name if components is None else f"{name}-components-{components}"
 
 
-def _write(folder: Path, name: str, result: Any) -> None:
+def _write(folder: Path, name: str, experiment: Any, result: Any) -> None:
     from multicause.files import atomic_write
 
     text = json.dumps(result.to_json(), indent=2, default=_plain)
     atomic_write(folder / f"{name}.json", f"{text}\n".encode())
+    _write_page(folder / f"{name}.html", experiment, result)
     if result.figure is not None:
         write_png(folder / f"{name}.png", result.figure)
+
+
+def _write_page(path: Path, experiment: Any, result: Any) -> None:
+    """The findings beside the published figures, with the experiment's picture and the command that repeats it."""
+    from multicause.report import Section, write_report
+
+    verdicts = [row.verdict.value for row in result.rows if row.verdict is not None]
+    counted = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)) or "none to compare with"
+    told = f"From {experiment.paper}. It took {result.seconds:.1f} s. Published figures: {counted}."
+    table = [HEADER, *((*cells, word.plain) for *cells, word in _lines(result))]
+    sections = [
+        Section("Measured and published", told, table=table),
+        *([] if result.figure is None else [Section("Picture", figure=result.figure)]),
+        Section("To repeat it", code=this_command(), table=list(result.to_json()["made_with"].items())),
+    ]
+    write_report(path, f"{experiment.name}: {experiment.title}", sections)
 
 
 def _plain(value: Any) -> Any:
@@ -121,15 +139,29 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
+HEADER = ("setting", "measure", "published", "ours", "verdict")
+
+
 def _print(experiment: Any, result: Any) -> None:
-    rows = [
-        (row.setting, row.measure, row.published, _ours(row), verdict(row.verdict and row.verdict.value))
-        for row in sorted(result.rows, key=lambda row: row.ours)  # the paper's first
-    ]
     title = f"{experiment.name}: {experiment.title} ({experiment.paper}), {result.seconds:.1f} s"
-    print_table(title, ("setting", "measure", "published", "ours", "verdict"), rows)
+    print_table(title, HEADER, _lines(result))
+
+
+def _lines(result: Any) -> list[tuple[Any, ...]]:
+    """The findings, those with the paper's settings first."""
+    return [
+        (row.setting, row.measure, row.published, _ours(row), verdict(row.verdict and row.verdict.value))
+        for row in sorted(result.rows, key=lambda row: row.ours)
+    ]
 
 
 def _ours(row: Any) -> str:
-    measured = shown(float(row.measured))
-    return measured if row.interval is None else f"{measured} [{row.interval[0]:.4g}, {row.interval[1]:.4g}]"
+    """What was measured, with its interval: in per cent where the published figure is, or shares are measured."""
+    is_share = "%" in row.published or row.measure.startswith(("reliability", "share"))
+    number = _per_cent if is_share else "{:.4g}".format
+    measured = _per_cent(row.measured) if is_share else shown(float(row.measured))
+    return measured if row.interval is None else f"{measured} [{', '.join(number(end) for end in row.interval)}]"
+
+
+def _per_cent(share: float) -> str:
+    return f"{100.0 * share:.3g}%"
