@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multicause.file_checks import IMAGES, PathLike, TableError, check_extension, check_file, need, reading, refuse_bomb
 from multicause.files import atomic_write
-from multicause.tables import IMAGES, PathLike, TableError, check_extension, check_file, need, reading, refuse_bomb
 
 __all__ = ["Picture", "check_writable", "read_picture", "write_picture"]
 

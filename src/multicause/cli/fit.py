@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multicause import interrupts
-from multicause.cli.console import print_pairs
 from multicause.cli.fit_report import check_shape, shape_option, this_command, write_page
 from multicause.cli.inputs import read_data
-from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, CheckpointInterval, OutputFile, given, refuse_equal
+from multicause.cli.parameters import (
+    AT_LEAST_ONE,
+    STREAM,
+    CheckpointInterval,
+    InputFile,
+    OutputFile,
+    check_files,
+    force_option,
+    given,
+    seed_option,
+    threads_option,
+)
+from multicause.cli.telling import finish, json_option, say, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,8 +40,18 @@ _OF_SELECTION = {
 }
 
 
-@click.command("fit")
-@click.argument("data", type=INPUT)
+EXAMPLES = """\b
+Examples:
+  multicause fit data.csv -n 20 --restarts 5 --seed 0 -o model.safetensors --report fit.html
+  multicause fit counts.csv --model etnmf --noise poisson -n 10 --hold-out 0.2
+  multicause fit eeg.csv --model upoe -o ica.safetensors
+  multicause fit large.h5:/patches -n 256 --checkpoint run.checkpoint
+  cat data.csv | multicause fit - -n 20 -o model.safetensors --json
+"""
+
+
+@click.command("fit", epilog=EXAMPLES)
+@click.argument("data", type=InputFile("table"))
 @click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
 @click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="What to fit.")
 @click.option(
@@ -50,8 +71,8 @@ _OF_SELECTION = {
 @click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy gains less.")
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
 @click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
-@click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
-@click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+@seed_option
+@threads_option
 @click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
 @click.option(
@@ -77,6 +98,8 @@ _OF_SELECTION = {
     help="Share of the rows, drawn at random, that is kept out of the fit and scored.",
 )
 @shape_option
+@force_option
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -95,11 +118,11 @@ def command(
     """Learn the causes of DATA and save them as a model file."""
     from multicause.report import Origin
 
-    output = output or Path(f"{data.stem}.multicause.safetensors")
+    output = output or Path(f"{'data' if data == STREAM else data.stem}.multicause.safetensors")
     if resume and checkpoint is None:
         checkpoint = output.with_name(f"{output.name}.checkpoint")
-    named = {"DATA": data, "--output": output, "--trace": trace, "--checkpoint": checkpoint, "--report": report}
-    refuse_equal(named)
+    outputs = {"--output": output, "--trace": trace, "--checkpoint": checkpoint, "--report": report}
+    check_files({"DATA": data}, outputs, replaced=tuple(outputs) if resume else ())
     if scheduler is not None and settings["model"] == "upoe":
         raise click.UsageError("--model upoe holds its data in one process: leave out --scheduler.")
     keeping = {"trace": trace, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
@@ -115,6 +138,7 @@ def command(
         if report is not None:
             origin = Origin(this_command(), str(data), hold_out, settings["random_state"], str(output))
             write_page(report, data.name, estimator, X, held_out=held_out, shape=shape, origin=origin)
+        finish()
         interrupted = _was_interrupted(estimator) or watch.take() is not None
     if interrupted:
         ctx.exit(128 + (watch.received[-1] if watch.received else signal.SIGINT))
@@ -132,7 +156,7 @@ def _split(X: np.ndarray, share: float | None, seed: int | None) -> tuple[np.nda
         return X, None
     from sklearn.model_selection import train_test_split
 
-    learned, held_out = train_test_split(X, test_size=share, random_state=seed)
+    learned, held_out = train_test_split(X[:], test_size=share, random_state=seed)
     return learned, held_out
 
 
@@ -143,8 +167,8 @@ def _save(estimator: Any, data: Path, output: Path, held_out: np.ndarray | None)
     pairs = summary(estimator)
     if held_out is not None:
         pairs.append((f"score of {len(held_out)} held-out rows", estimator.score(held_out)))
-    print_pairs(f"{type(estimator).__name__} of {data}", pairs)
-    click.echo(f"Model saved to {output}")
+    show(f"{type(estimator).__name__} of {data}", pairs)
+    say(f"Model saved to {output}", model=output, estimator=type(estimator).__name__)
 
 
 def _estimator(
@@ -206,16 +230,19 @@ def _refuse_selection(chosen: dict[str, Any], anneal: float | None) -> None:
 def _tell_of_gaps(data: Path, X: np.ndarray) -> None:
     import numpy as np
 
-    n_missing = int(np.isnan(X).sum())
+    n_missing = int(np.isnan(X).sum()) if isinstance(X, np.ndarray) else 0
     if n_missing:
         verb = "is" if n_missing == 1 else "are"
-        click.echo(f"{n_missing:,} of {X.size:,} entries of {data} {verb} missing: the fit goes by the others.")
+        say(
+            f"{n_missing:,} of {X.size:,} entries of {data} {verb} missing: the fit goes by the others.",
+            missing=n_missing,
+        )
 
 
 def _tell_of_checkpoint(checkpoint: Path | None, resume: bool) -> None:
     if checkpoint is not None and resume:
         found = checkpoint.exists()
-        click.echo(f"Going on from {checkpoint}" if found else f"There is no {checkpoint} yet: the fit starts anew.")
+        say(f"Going on from {checkpoint}" if found else f"There is no {checkpoint} yet: the fit starts anew.")
 
 
 def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict[str, Any]) -> None:

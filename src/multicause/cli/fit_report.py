@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multicause.cli.telling import say
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -61,4 +63,4 @@ def write_page(path: Path, name: str, estimator: Any, X: Any, **settings: Any) -
     from multicause.report import write_model_report
 
     write_model_report(path, estimator, X, title=f"{type(estimator).__name__} of {name}", **settings)
-    click.echo(f"Report written to {path}")
+    say(f"Report written to {path}", report=path)

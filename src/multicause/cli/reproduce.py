@@ -8,15 +8,26 @@ from typing import Any
 
 import click
 
-from multicause.cli.choosing import choose
+from multicause.cli.choosing import choose, names_of
 from multicause.cli.console import print_table, shown, verdict
 from multicause.cli.errors import describe
 from multicause.cli.fit_report import this_command
+from multicause.cli.parameters import check_files, force_option
 from multicause.cli.pictures import write_png
+from multicause.cli.telling import finish, json_option, plain, say, wants_json
+
+EXAMPLES = """\b
+Examples:
+  multicause reproduce --list
+  multicause reproduce et-linca-bars --quick
+  multicause reproduce gsc-denoise --full -o results --jobs 4
+"""
 
 
-@click.command("reproduce")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.command("reproduce", epilog=EXAMPLES)
+@click.argument(
+    "names", nargs=-1, metavar="[NAME]...", shell_complete=names_of("multicause.experiments", "EXPERIMENTS")
+)
 @click.option("--all", "everything", is_flag=True, help="All experiments, which is also what no NAME means.")
 @click.option("--list", "list_only", is_flag=True, help="List the experiments, or the rows of those named.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
@@ -25,6 +36,8 @@ from multicause.cli.pictures import write_png
 @click.option("--components", type=click.IntRange(min=1), help="Number of components, where it is open.")
 @click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
 @click.option("--full", is_flag=True, help="The papers' sizes and numbers of trials, where the default ends sooner.")
+@force_option
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context, names: tuple[str, ...], everything: bool, list_only: bool, output: Path, **options: Any
@@ -44,7 +57,10 @@ def command(
     experiments = choose("experiment", names, EXPERIMENTS)
     if list_only:
         _list(experiments, with_rows=bool(names))
+        finish()
         return
+    files = {name: output / f"{_file_name(name, options['components'])}.json" for name in experiments}
+    check_files({}, dict(files))
     output.mkdir(parents=True, exist_ok=True)
     codes = [0]
     for experiment in experiments.values():
@@ -55,9 +71,10 @@ def command(
             codes.append(2)
             continue
         _write(output, _file_name(experiment.name, options["components"]), experiment, result)
-        _print(experiment, result)
+        _tell(experiment, result)
         codes.append(int(any(row.verdict is Verdict.SHORT for row in result.rows)))
-    click.echo(f"Results written to {output}")
+    say(f"Results written to {output}", output=output)
+    finish()
     ctx.exit(max(codes))
 
 
@@ -66,6 +83,9 @@ KINDS = ("as in the paper", "on other data", "ours")
 
 def _list(experiments: dict[str, Any], with_rows: bool) -> None:
     """The experiments with the number of rows of each kind; where some are named, these rows."""
+    if wants_json():
+        say("", experiments={name: {"title": each.title, "paper": each.paper} for name, each in experiments.items()})
+        return
     if not with_rows:
         lines = [(name, each.title, each.paper, *_counts(each)) for name, each in experiments.items()]
         print_table("Experiments, and their rows", ("name", "title", "paper", *KINDS), lines)
@@ -111,7 +131,7 @@ def _file_name(name: str, components: int | None) -> str:
 def _write(folder: Path, name: str, experiment: Any, result: Any) -> None:
     from multicause.files import atomic_write
 
-    text = json.dumps(result.to_json(), indent=2, default=_plain)
+    text = json.dumps(result.to_json(), indent=2, default=plain)
     atomic_write(folder / f"{name}.json", f"{text}\n".encode())
     _write_page(folder / f"{name}.html", experiment, result)
     if result.figure is not None:
@@ -134,15 +154,13 @@ def _write_page(path: Path, experiment: Any, result: Any) -> None:
     write_report(path, f"{experiment.name}: {experiment.title}", sections)
 
 
-def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as Python's; anything else as text, rather than lose the result of a long run."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
-
-
 HEADER = ("setting", "measure", "published", "ours", "verdict")
 
 
-def _print(experiment: Any, result: Any) -> None:
+def _tell(experiment: Any, result: Any) -> None:
+    if wants_json():
+        say("", **{experiment.name: result.to_json()})
+        return
     title = f"{experiment.name}: {experiment.title} ({experiment.paper}), {result.seconds:.1f} s"
     print_table(title, HEADER, _lines(result))
 
