@@ -248,7 +248,7 @@ def test_score_prints_the_mean_and_writes_each_value(bars, folder):
 
 def test_sample_writes_data_and_states_and_follows_its_seed(bars, folder):
     for output in ("a.csv", "b.csv"):
-        succeed("sample", "bars.model", "-n", 7, "-o", output, "--seed", 5, "--states", "states.csv")
+        succeed("sample", "bars.model", "-n", 7, "-o", output, "--seed", 5, "--states", "states.csv", "--force")
     X, names = read_table("a.csv")
     states, causes = read_table("states.csv")
     assert X.shape == (7, 9)

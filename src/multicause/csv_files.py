@@ -128,10 +128,7 @@ def _read_cells(path: Path, dialect: Dialect) -> np.ndarray:
     for line, cells in chain(head, data):
         first_line, width = (first_line, width) if width else (line, len(cells))
         if len(cells) != width:
-            raise TableError(
-                f"'{path}' has {len(cells)} columns in line {line}, but {width} in line {first_line}."
-                + _hint_of_decimals(cells, width, dialect.delimiter)
-            )
+            raise TableError(f"'{path}' has {len(cells)} columns in line {line}, but {width} in line {first_line}.")
         if line > dialect.first_line:
             values.append([_value(path, cell, line, column, dialect) for column, cell in enumerate(cells, start=1)])
     return np.array(values, dtype=np.float64)
@@ -160,12 +157,6 @@ def _hint_of_text(cell: str, column: int) -> str:
     if column == 1:
         return f" If the first column names the rows, leave it out ({WITHOUT_INDEX})."
     return " Write nan, or nothing, for a missing value; leave columns of text out."
-
-
-def _hint_of_decimals(cells: list[str], width: int, delimiter: str) -> str:
-    if delimiter == "," and len(cells) > width:
-        return " If these are decimal commas, put semicolons between the numbers."
-    return ""
 
 
 def _without_index(path: Path, X: np.ndarray, dialect: Dialect) -> tuple[np.ndarray, list[str] | None]:

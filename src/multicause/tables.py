@@ -76,7 +76,8 @@ def read_table(path: PathLike) -> Table:
         array, names = readers[path.suffix.lower()](path)
     X = _as_float_matrix(Path(path), array)
     if names is not None and len(names) != X.shape[1]:
-        raise TableError(f"'{path}' has {X.shape[1]} columns of numbers, but {len(names)} column names.")
+        hint = " If these are decimal commas, put semicolons between the numbers." if X.shape[1] > len(names) else ""
+        raise TableError(f"'{path}' has {X.shape[1]} columns of numbers, but {len(names)} column names.{hint}")
     return X, names
 
 

@@ -114,7 +114,7 @@ Files = dict[str, Path | None]
 
 def check_files(inputs: Files, outputs: Files, replaced: tuple[str, ...] = ()) -> None:
     """Each file has one purpose, and what is there already stays, unless --force or `replaced` says otherwise."""
-    _refuse_equal({**inputs, **outputs})
+    _refuse_equal(inputs, outputs)
     if click.get_current_context().meta.get(_FORCE):
         return
     for name, path in outputs.items():
@@ -124,16 +124,16 @@ def check_files(inputs: Files, outputs: Files, replaced: tuple[str, ...] = ()) -
             )
 
 
-def _refuse_equal(paths: Files) -> None:
+def _refuse_equal(inputs: Files, outputs: Files) -> None:
     """The data must not be overwritten, nor one result by another."""
-    seen: dict[Path, str] = {}
-    for name, path in paths.items():
+    seen = {path.resolve(): name for name, path in inputs.items() if path is not None and path != STREAM}
+    for name, path in outputs.items():
         if path is None:
             continue
         place = path.resolve()
         if place.exists() and not place.is_file():  # /dev/null may be named twice
             continue
-        if place in seen and (path != STREAM or not name.isupper()):
+        if place in seen:
             raise click.UsageError(f"{name} and {seen[place]} name the same file, '{path}'. Give each its own.")
         seen[place] = name
 

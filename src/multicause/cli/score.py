@@ -25,8 +25,7 @@ Examples:
 @json_option
 def command(model: Path, data: Path, per_sample: Path | None) -> None:
     """Print the mean log-likelihood of the rows of DATA, truncated where the model's posterior is."""
-    check_files({"MODEL": model}, {"--per-sample": per_sample})
-    check_files({"DATA": data}, {"--per-sample": per_sample})
+    check_files({"MODEL": model, "DATA": data}, {"--per-sample": per_sample})
     estimator = load(model)
     values = estimator.score_samples(read_data_for(estimator, data))
     if per_sample is not None:

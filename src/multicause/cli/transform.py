@@ -26,8 +26,7 @@ Examples:
 @json_option
 def command(model: Path, data: Path, output: Path, reconstruct: bool) -> None:
     """Write the latents' probabilities, coefficients or projections for each row of DATA."""
-    check_files({"MODEL": model}, {"--output": output})
-    check_files({"DATA": data}, {"--output": output})
+    check_files({"MODEL": model, "DATA": data}, {"--output": output})
     estimator = load(model)
     X = read_data_for(estimator, data)
     if reconstruct:
