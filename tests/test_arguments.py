@@ -32,7 +32,7 @@ def test_one_name_may_be_held_without_a_tuple(fixed):
 
 
 def test_a_name_that_is_none_is_told_whole():
-    with pytest.raises(ValueError, match="must hold names among .* Got 'noise' instead"):
+    with pytest.raises(ValueError, match=r"must hold names among .* Got 'noise' instead"):
         LinCA(4, fixed="noise").fit(X)
     with pytest.raises(
         ValueError, match=r"LinCA\(fixed='noise_variance'\) holds 'noise_variance' at its initial value"

@@ -1,5 +1,6 @@
 """What all estimators share: validation, callbacks, and the questions one asks of a fitted model, chunk by chunk."""
 
+import logging
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -42,7 +43,7 @@ from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, 
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
 from multicause.learning.driver import Progress
-from multicause.learning.records import Consumer, ProgressBar, Record, Trace
+from multicause.learning.records import LOGGER, Consumer, LogLines, ProgressBar, Record, Trace
 
 Path = str | os.PathLike[str] | None
 COUNT = Interval(Integral, 1, None, closed="left")
@@ -194,6 +195,7 @@ class MulticauseEstimator(
             if self._allows_missing and isinstance(X, np.ndarray):
                 warn_of_unobserved(X, weights, getattr(self, "feature_names_in_", None))
             stop = self._learn(X, weights, keeping)
+        LOGGER.info("%s: %s (%d iterations)", type(self).__name__, stop.value, self.n_iter_)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if stop in WORTH_A_WARNING:
@@ -488,6 +490,8 @@ class MulticauseEstimator(
             if self.verbose:
                 bar = ProgressBar(n_steps, n_init, type(self).__name__)
                 consumers.append(stack.enter_context(closing(bar)))
+            if LOGGER.isEnabledFor(logging.DEBUG):
+                consumers.append(LogLines(type(self).__name__))
             if checkpoint is not None:
                 stack.callback(checkpoint.flush)
                 consumers.append(checkpoint)

@@ -58,7 +58,8 @@ ARGUMENTS = {
         Threads; None uses all cores, other than in scikit-learn, where it stands for one: threads share the data, and
         results do not depend on their number. Give 1 where processes run side by side already.""",
     "verbose": """int, default=0
-        1 shows a progress bar on a terminal.""",
+        1 shows progress, on a terminal and in a notebook. The logger "multicause" tells of fits (INFO) and of each
+        iteration (DEBUG), whatever this is.""",
 }
 ATTRIBUTES = {
     "components_": """ndarray of shape (n_components, n_features)
