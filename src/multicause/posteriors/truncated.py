@@ -1,15 +1,16 @@
 """The truncated posterior: exact inference among the latents that a selection function picks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from multicause.execution.chunks import Chunk
+from multicause.execution.chunks import Chunk, rows_in_memory
 from multicause.models.base import heated
 from multicause.posteriors.base import EStepResult, PreparedPosterior
-from multicause.posteriors.e_steps import DefinitionEStep, TruncatedEStep, e_step_of
+from multicause.posteriors.e_steps import DefinitionEStep, SharedSums, TruncatedEStep, e_step_of
 from multicause.selection.base import Selection, Selector, are_indices, selector_of
 
 
@@ -23,6 +24,31 @@ class KeptCandidates(NamedTuple):
         return (
             are_indices(self.candidates, n_components) and self.candidates.ndim == 2 and len(self.candidates) == n_rows
         )
+
+
+class Incomplete:
+    """Remembered of the first of some chunks: that entries are missing somewhere."""
+
+    made_again = True
+
+
+class Together(NamedTuple):
+    """All chunks at once, unless entries are missing: then never again."""
+
+    chunks: Sequence[Chunk]
+    shared: SharedSums
+
+    def work(self) -> None:
+        self.shared.work()
+
+    def stop(self) -> None:
+        self.shared.stop()
+
+    def result(self) -> EStepResult | None:
+        found = self.shared.result()
+        if found is None:
+            self.chunks[0].remember(Incomplete())
+        return found
 
 
 @dataclass(frozen=True)
@@ -83,16 +109,22 @@ class PreparedTruncated(PreparedPosterior):
 
     def statistics(self, chunk: Chunk) -> EStepResult:
         weights = chunk.row_weights()
-        if self._is_plain:
-            found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates)
-            if found is not None:
-                return EStepResult(*found)
+        found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates) if self._is_plain else None
+        if found is not None:
+            return found
         terms, candidates = self._begin(chunk)
         accumulated = self.e_step.accumulate(terms, candidates, weights)
         if self.posterior.monotone or self.posterior.n_near is not None:
             chunk.remember(KeptCandidates(candidates))
         self.selector.observe(chunk, accumulated.means)
         return EStepResult(float(accumulated.free_energies @ weights), accumulated.statistics)
+
+    def together(self, chunks: Sequence[Chunk]) -> Together | None:
+        rows = rows_in_memory(chunks) if self._is_plain else None
+        if rows is None or chunks[0].recall(Incomplete) is not None:
+            return None
+        shared = self.e_step.shared_sums(*rows, self.posterior.n_candidates)
+        return None if shared is None else Together(chunks, shared)
 
     @property
     def _is_plain(self) -> bool:
