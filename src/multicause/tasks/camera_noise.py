@@ -8,6 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from scipy.ndimage import convolve
 
+from multicause.short_repr import short_repr
 from multicause.tasks.images import as_image, check_known_pixels, like
 from multicause.tasks.noise_level import estimate_noise_level
 from multicause.tasks.variance_stabilisation import CameraNoise, VarianceStabiliser
@@ -48,6 +49,9 @@ class DenoisedCounts(NamedTuple):
     estimator: Any
     uncertainty: np.ndarray | None
     camera: CameraNoise
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def denoise_counts(
