@@ -63,18 +63,21 @@ def count_photons(seed: int, names: Sequence[str], peak: float, side: int = SIDE
     )
 
 
+def _told(method: str) -> list[Check]:
+    return [
+        Check(f"PSNR in dB, {method}", lambda trial: trial.decibels[method]),
+        Check(f"seconds of CPU, {method}", lambda trial: trial.seconds[method]),
+    ]
+
+
+def _gain(rival: str, least: float) -> Check:
+    return Check(f"dB above {rival}", lambda trial: trial.gain(rival), at_least(least))
+
+
 def _checks() -> list[Check]:
-    methods = [OURS_BLIND, *(rival for rival in (BM3D, MEANS) if rival in RIVALS)]
-    told = [
-        Check(f"{what}, {method}", lambda trial, kind=kind, method=method: getattr(trial, kind)[method])
-        for method in methods
-        for what, kind in (("PSNR in dB", "decibels"), ("seconds of CPU", "seconds"))
-    ]
-    wanted = {MEANS: at_least(1.0), BM3D: at_least(0.0)}
-    gains = [
-        Check(f"dB above {rival}", lambda trial, rival=rival: trial.gain(rival), wanted[rival]) for rival in wanted
-    ]
-    return told + [gain for gain, rival in zip(gains, wanted, strict=True) if rival in RIVALS]
+    rivals = {rival: least for rival, least in ((MEANS, 1.0), (BM3D, 0.0)) if rival in RIVALS}
+    told = [check for method in (OURS_BLIND, *rivals) for check in _told(method)]
+    return told + [_gain(rival, least) for rival, least in rivals.items()]
 
 
 def rows(names: Sequence[str] = NAMES, side: int = SIDE) -> list[Row]:
