@@ -1,4 +1,4 @@
-"""Write RESULTS.md from the records in benchmarks/records: `make results`.
+"""Write RESULTS.md and README's table of figures from the records in benchmarks/records: `make results`.
 
 multicause reproduce NAME... --output results          # or benchmarks/batch.py, for many of them at once
 multicause bench --output results
@@ -12,7 +12,10 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import headline
+
 HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
 RECORDS = HERE / "records"
 TOO_FEW = "too few trials"
 VERDICTS = ("met", "within noise", "short", TOO_FEW)
@@ -67,6 +70,12 @@ def summary(records: list[dict]) -> list[str]:
     for whose in KINDS:
         lines.append(f"| {whose} | {' | '.join(str(counts[whose, each]) for each in VERDICTS)} |")
     return [*lines, ""]
+
+
+def first_figures(everything: list[dict]) -> str:
+    """The table of figures on the first page."""
+    counts = Counter(verdict(r) for record in everything for r in record.get("rows", ()) if kind(r) == PAPERS)
+    return headline.table(everything, {each: counts[each] for each in VERDICTS})
 
 
 def value(row: dict) -> str:
@@ -152,6 +161,7 @@ def main(arguments: list[str]) -> None:
     if not everything:
         sys.exit(f"There are no records in {RECORDS}: run `multicause reproduce`, then `make results FROM=results`.")
     (HERE / "RESULTS.md").write_text(page(everything), encoding="utf-8")
+    README.write_text(headline.inserted(README.read_text("utf-8"), first_figures(everything)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from multicause._compat import StrOptions
-from multicause.estimators.base import COUNT
+from multicause.estimators.base import COUNT, TEMPERATURE
 from multicause.estimators.data_checks import unmasked, unmasked_data
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit, SelectingEstimator
@@ -64,7 +64,7 @@ class InvECA(SelectingEstimator):
     init : {"recurring", "random"} or dict, default="recurring"
         Where components start: at patches of the images that are seen elsewhere, too; drawn at random, independent of
         what images show; or there, but for the values given by their names, such as {"components": W}.
-    annealing : Annealing or None, default=None
+    annealing : Annealing, float or None, default=None
         Schedule of temperatures over the `max_iter` iterations; an annealed fit ignores `tol`. Parameter noise and data
         classification are not for objects at places, and refused.
     tol : float, default=0.05
@@ -128,7 +128,7 @@ class InvECA(SelectingEstimator):
         "component_shape": ["array-like"],
         "image_shape": ["array-like", None],
         "init": [StrOptions({"recurring", "random"}), dict],
-        "annealing": [Annealing, None],
+        "annealing": [Annealing, TEMPERATURE, None],
     }
 
     def locate(self, X):
@@ -262,14 +262,15 @@ class InvECA(SelectingEstimator):
         return int(self.n_components)
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
-        if self.annealing is not None and (self.annealing.parameter_noise or self.annealing.classification):
+        annealing = Annealing.of(self.annealing)
+        if annealing is not None and (annealing.parameter_noise or annealing.classification):
             raise ValueError(
                 "InvECA takes an Annealing without parameter_noise and classification: objects at places have neither. "
                 f"Got {self.annealing}."
             )
         floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean())
         model = self._build(n_components, floor if floor > 0.0 else 1e-12)
-        schedule = Plan(self.max_iter, self.annealing)
+        schedule = Plan(self.max_iter, annealing)
         return Fit(model, self._posterior(n_components), schedule, self._start, self.tol)
 
     def _start(self, em: EM, rng: np.random.Generator) -> OcclusionParams:
