@@ -226,7 +226,7 @@ def collect(tasks: list[Task], options: Options, arguments: argparse.Namespace) 
 
 
 def conclude(key: tuple, ended: dict[Task, Ended], output: Path) -> None:
-    """Write the record of an experiment; rows without trials are named and left out."""
+    """Write the record of an experiment; rows without trials are named there, and left out."""
     outcomes: list[Outcome] = []
     used: list[Ended] = []
     for title, row in _tables[key].items():
@@ -248,6 +248,7 @@ def conclude(key: tuple, ended: dict[Task, Ended], output: Path) -> None:
     result.seconds = sum(each.seconds for each in used)
     record = result.to_json()
     record["made_with"] = together([each.made_with for each in used])
+    record["not_run"] = [title for title in _tables[key] if title not in {each.task.title for each in used}]
     name = key[0] if key[1] is None else f"{key[0]}-components-{key[1]}"
     text = json.dumps(
         record, indent=1, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)

@@ -34,8 +34,8 @@ HEAD = """# Results
 Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals. A row without "(ours)" has the paper's
 settings and data, one with "(ours: other data)" its settings. Met: at least as good as published. Within noise: not so,
 but the published value lies in the interval. No verdict is passed on fewer trials than the paper has: that they are too
-few is said in its place. What was tried where a row is short: [NOTES.md](NOTES.md). Experiments without a record here
-were last run before records were kept: [EARLIER.md](EARLIER.md).
+few is said in its place. What was tried where a row is short: [NOTES.md](NOTES.md). Rows that were last run before
+records were kept: [EARLIER.md](EARLIER.md).
 """
 
 
@@ -113,8 +113,16 @@ def tables(records: list[dict]) -> list[str]:
         of_paper = [record for record in records if record["experiment"].split("-")[0] == prefix]
         if of_paper:
             lines += [f"## {title}", "", "| experiment | setting | measured |", "| --- | --- | --- |"]
-            lines += [*(line for record in of_paper for line in lines_of(record)), ""]
+            lines += [*(line for record in of_paper for line in lines_of(record)), "", *missing(of_paper)]
     return lines
+
+
+def missing(records: list[dict]) -> list[str]:
+    """Rows that there was no time for."""
+    lines = [
+        f"- Not run of `{each['experiment']}`: {'; '.join(each['not_run'])}" for each in records if each.get("not_run")
+    ]
+    return [*lines, ""] if lines else []
 
 
 def speeds(records: list[dict]) -> list[str]:
