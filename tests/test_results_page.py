@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from multicause.experiments import EXPERIMENTS
+
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
 
@@ -54,9 +56,19 @@ def test_few_trials_are_counted_by_themselves_and_said(results):
         "| ours | 0 | 1 | 0 | 0 |",
         "",
     ]
-    lines = results.table({"experiment": "bars", "rows": rows})
-    assert "| noiseless | reliability | 90% | 0.5 [0.4, 0.6] (2 of 50 trials) | too few trials |" in lines
-    assert lines[-2].startswith("| noisy (ours: best of 5) | reliability | 90% | 0.5 [0.4, 0.6]; reliability 3")
+    lines = results.tables([{"experiment": "mca-bars", "rows": rows}])
+    few = "reliability 0.5 [0.4, 0.6] (2 of 50 trials), published 90%: too few trials"
+    assert f"| `mca-bars` | noiseless | {few} |" in lines
+    told = "reliability 0.5 [0.4, 0.6], published 90%: within noise; reliability 3 [0.4, 0.6], published 90%"
+    assert lines[-2] == f"| `mca-bars` | noisy (ours: best of 5) | {told} |"
+
+
+def test_every_experiment_belongs_to_a_table(results):
+    assert {name.split("-")[0] for name in EXPERIMENTS} == set(results.TITLES)
+
+
+def test_no_record_was_edited():
+    assert not [record for record in records() if "note" in record["made_with"]]
 
 
 def test_the_figures_of_the_readme_are_those_of_the_records(results):
