@@ -31,11 +31,13 @@ SAID_OF_POSTERIOR = (
 
 READ_ON = Section(
     "Where to go from here",
-    "Your own picture: multicause denoise noisy.png -o clean.png\n"
-    "Your own table: multicause fit data.csv -n 20 --report fit.html\n"
-    "More pictures: make docs, then docs/_build/html/index.html has a gallery, and a page that asks which model suits "
-    "which data.\n"
-    "In Python: README.md has the first ten lines, docs/tutorials one tutorial for each family of models.",
+    "Your own picture, and your own table:",
+    code="multicause denoise noisy.png -o clean.png\nmulticause fit data.csv -n 20 --report fit.html",
+    items=(
+        "README.md has the first ten lines of Python.",
+        "make docs builds a gallery, and pages that say which model suits which data: docs/_build/html/index.html.",
+        "docs/tutorials has a tutorial for each family of models.",
+    ),
 )
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SEED = 1000
 NOISE = 25.0
-WINDOW = slice(60, 200), slice(170, 350)  # rows and columns of the photograph: a part of it, for speed
+WINDOW = slice(60, 180), slice(190, 350)  # rows and columns of the photograph: a part of it, for speed
 TITLE = "A photograph without its noise"
 TEXT = (
     "A part of a photograph that comes with scikit-learn (china.jpg), with Gaussian noise of standard deviation 25. "
