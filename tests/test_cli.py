@@ -267,7 +267,10 @@ def test_demo_finds_all_causes_and_leaves_a_page_and_pictures(folder, monkeypatc
     assert said.count("12 of 12 causes found") == 2
     page = folder / "shown/here/index.html"
     assert page.read_text().count("all 12 causes found") == 2
-    assert len(list(page.parent.glob("*.png"))) == 8
+    before, after = re.search(r"([\d.]+) dB before, ([\d.]+) dB after", said).groups()
+    assert float(after) > float(before) + 8.0
+    assert page.read_text().index("A photograph without its noise") < page.read_text().index("LinCA on signed bars")
+    assert len(list(page.parent.glob("*.png"))) == 10
     assert opened == [page.as_uri()]
 
 

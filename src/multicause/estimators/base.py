@@ -26,6 +26,7 @@ from multicause._compat import (
     IterationCallbacks,
     fit_with_callbacks,
 )
+from multicause.backends.compilation import compilation_told
 from multicause.estimators.data_checks import (
     checked_weights,
     largest_magnitude,
@@ -189,7 +190,7 @@ class MulticauseEstimator(
         """
         keeping = Keeping.checked(trace, checkpoint, checkpoint_every, resume)
         cluster = nullcontext() if executor is None else on(executor)
-        with interrupts.watched(), cluster, self._kept_on_errors():
+        with interrupts.watched(), cluster, self._kept_on_errors(), compilation_told():
             X = self._validate(X, reset=True)
             weights = checked_weights(sample_weight, X)
             if self._allows_missing and isinstance(X, np.ndarray):

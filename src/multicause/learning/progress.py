@@ -30,15 +30,18 @@ class TerminalBar:
             TimeRemainingColumn(),
         )
         console = Console(file=sys.stderr)
-        self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
+        self._shown = console.is_terminal
+        self._bar = Progress(*columns, console=console, disable=not self._shown)
         self._task = self._bar.add_task(title, total=total, free_energy="…")
-        self._bar.start()
+        if self._shown:
+            self._bar.start()
 
     def update(self, done: int, free_energy: str) -> None:
         self._bar.update(self._task, completed=done, free_energy=free_energy)
 
     def close(self) -> None:
-        self._bar.stop()
+        if self._shown:  # Rich before 14.3 ends even a disabled bar with a new line
+            self._bar.stop()
 
 
 class NotebookLine:
