@@ -1,6 +1,7 @@
 """A model of one's own: what is enough for it, and what is said when it is wrong."""
 
 import runpy
+from collections import namedtuple
 from pathlib import Path
 
 import numpy as np
@@ -8,11 +9,16 @@ import pytest
 
 from multicause import ETNMF, LinCA, TruncatedEM
 from multicause.models import BinaryLinear
+from multicause.posteriors.e_steps import DefinitionEStep, e_step_of
+from multicause.posteriors.e_steps.binary_linear import BinaryLinearEStep
 from multicause.testing import check_model
 
 EXAMPLE = runpy.run_path(str(Path(__file__).parent.parent / "examples" / "noisy_or.py"))
 NoisyOr = EXAMPLE["NoisyOr"]
 X = EXAMPLE["noisy_bars"](n_samples=30, size=3)[0]
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 @pytest.mark.parametrize("estimator", [LinCA, ETNMF])
@@ -23,6 +29,45 @@ def test_the_models_pass_their_own_check(estimator):
 
 def test_the_example_of_the_guide_passes_with_data_and_without_sample():
     check_model(NoisyOr(4), X)
+
+
+class Sparser(BinaryLinear):
+    """An M-step of one's own over parts that are ours."""
+
+    def m_step(self, params, statistics):
+        return super().m_step(params, statistics)._replace(activation=np.full(self.n_components, 0.1))
+
+
+class SlowlyTheSame(Sparser):
+    """The same with a log joint in loops, as people write it."""
+
+    def log_joint(self, params, Y, states):
+        return np.array([super(Sparser, self).log_joint(params, y[None], states)[0] for y in Y])
+
+
+def test_a_model_of_our_parts_keeps_the_compiled_e_step():
+    assert issubclass(e_step_of(Sparser(3, 9)), BinaryLinearEStep)
+    assert e_step_of(SlowlyTheSame(3, 9)) is DefinitionEStep
+    fits = [
+        TruncatedEM(model(3, X.shape[1]), n_candidates=None, max_iter=4, tol=0.0, random_state=0).fit(X)
+        for model in (Sparser, SlowlyTheSame)
+    ]
+    np.testing.assert_allclose(fits[0].params_.components, fits[1].params_.components, rtol=1e-8, atol=1e-10)
+    assert (fits[0].params_.activation == 0.1).all()
+
+
+def test_sums_need_no_name_of_ours():
+    class Renamed(NoisyOr):
+        Sums = namedtuple("Sums", "total s more")
+
+        def accumulate(self, params, Y, states, weights):
+            return self.Sums(*super().accumulate(params, Y, states, weights))
+
+        def m_step(self, params, sums):
+            return super().m_step(params, EXAMPLE["Sums"](*sums))
+
+    check_model(Renamed(4), X)
+    assert np.isfinite(TruncatedEM(Renamed(4), n_candidates=None, max_iter=2, random_state=0).fit(X).score(X))
 
 
 class TransposedLogJoint(NoisyOr):

@@ -117,6 +117,14 @@ def test_iterations_are_whole_numbers():
         assert all(tick == round(tick) for tick in ax.get_xticks())
 
 
+def test_rounding_errors_of_a_fit_are_not_blown_up():
+    ax = plot_free_energy([-3.5914158, -3.5914158 + 1e-12])
+    low, high = ax.get_ylim()
+    assert high - low > 1e-3
+    ax.figure.canvas.draw()
+    assert ax.yaxis.get_major_formatter().get_offset() == ""
+
+
 def test_the_log_likelihood_of_experts_is_called_by_its_name():
     upoe = SimpleNamespace(free_energy_=[-3.0, -2.0, -1.5, -1.4], projection_index_=np.array([-1.0, -0.5]))
     ax = plot_free_energy(upoe)

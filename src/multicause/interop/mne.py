@@ -14,7 +14,7 @@ REST = "gaussian"  # label of the directions without an expert
 
 
 def to_mne(upoe: UPoE, info: Any) -> Any:
-    """A fitted `UPoE` as an ICA of MNE: its plots, its detection of eye movements, ICLabel and `apply` then work.
+    """A fitted `UPoE` as an ICA of MNE: its plots, its detection of eye movements and `apply` then work.
 
     What each source adds to the channels is `mixing_`, to the last digit. Where there are fewer experts than dimensions
     the ICA has one component for each direction that is left, which are Gaussian: ``ica.labels_["gaussian"]`` lists

@@ -11,6 +11,7 @@ from multicause.plotting.axes import axes_or_new
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+SMALLEST = 1e-3  # range of values, relative to their size, that is drawn as a change
 FEW = 12  # values that are drawn as points, too
 
 
@@ -34,6 +35,7 @@ def plot_free_energy(free_energy: Any, ax: Axes | None = None) -> Axes:
 
     ax = axes_or_new(ax)
     ax.plot(np.arange(history.size), history, marker="o" if history.size <= FEW else None)
+    _widen(ax, history)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=6, min_n_ticks=1))
     if hasattr(free_energy, "projection_index_"):
         _label_experts(ax, len(free_energy.projection_index_), history.size)
@@ -41,6 +43,15 @@ def plot_free_energy(free_energy: Any, ax: Axes | None = None) -> Axes:
         ax.set_xlabel("iteration")
         ax.set_ylabel("free energy per data point")
     return ax
+
+
+def _widen(ax: Axes, history: np.ndarray) -> None:
+    """Rounding errors of a fit that began at its end are not blown up to a picture, nor written as an offset."""
+    finite = history[np.isfinite(history)]
+    ax.ticklabel_format(axis="y", useOffset=False)
+    if finite.size and np.ptp(finite) < SMALLEST * max(1.0, float(np.abs(finite).max())):
+        centre, reach = float(finite.mean()), SMALLEST * max(1.0, float(np.abs(finite).max()))
+        ax.set_ylim(centre - reach, centre + reach)
 
 
 def _label_experts(ax: Axes, n_experts: int, n_values: int) -> None:

@@ -137,7 +137,8 @@ def _part(estimator: Any, heading: str, text: str, rows: Any, look: Look) -> Lea
     order = shown_order(estimator)
     kept = order[:MOST_TILES]
     flat = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
-    tiles = [Tile(flat[h], f"{h}", told_of(estimator, h)) for h in kept]
+    word = "" if look.kind != "bars" else "source " if is_exact(estimator) else "latent "  # among bars a number is lost
+    tiles = [Tile(flat[h], f"{word}{h}", told_of(estimator, h)) for h in kept]
     by = "by how much they help" if is_exact(estimator) else "from the most frequent on"
     some = "" if len(kept) == len(order) else f" The first {len(kept)} of {len(order)} are shown."
     attribute = "mixing_ and components_" if is_exact(estimator) else "transform's columns"
