@@ -48,6 +48,10 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         Candidates C' kept per data point; None keeps all clusters.
     selection : {"model-based"} or GPSelect, default="model-based"
         What chooses the candidates: the densities of the clusters' diagonals, or a function that is learned jointly.
+    monotone : bool, default=False
+        Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
+        that the free energy never falls. New data have no last candidates: `score` can then be below the last free
+        energy, also on the training data.
     reg_covar : float or "auto", default="auto"
         Added to all variances. "auto" is a millionth of the data's mean variance, so that the unit of the data does not
         matter.

@@ -78,7 +78,7 @@ class PreparedTruncated(PreparedPosterior):
     def statistics(self, chunk: Chunk) -> EStepResult:
         weights = chunk.row_weights()
         if self._is_plain:
-            found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates)
+            found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates, self.posterior.greedy)
             if found is not None:
                 return EStepResult(*found)
         terms, candidates = self._begin(chunk)
@@ -91,7 +91,7 @@ class PreparedTruncated(PreparedPosterior):
     @property
     def _is_plain(self) -> bool:
         """Whether the model's own selection is all there is."""
-        return type(self.selector) is Selector and not (self.posterior.monotone or self.posterior.greedy)
+        return type(self.selector) is Selector and not self.posterior.monotone
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         return self.e_step.free_energies(*self._begin(chunk))

@@ -10,7 +10,12 @@ import numpy as np
 from numba import njit
 
 from multicause.backends.numba_cpu import binary_linear, maximal_causes, spike_slab_linear
-from multicause.backends.numba_cpu.selection import squared_excess_scores, top_candidates, top_singletons
+from multicause.backends.numba_cpu.selection import (
+    select_binary_greedily,
+    squared_excess_scores,
+    top_candidates,
+    top_singletons,
+)
 
 _enumerate_binary = binary_linear.expectations
 _enumerate_slabs = spike_slab_linear.expectations
@@ -65,17 +70,20 @@ def _shift_rows(rows, shift):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def binary(Y, linear, constants, overlaps, tree, singletons, weights, sums):
-    """Linear binary latents; `constants` are the offset, the scale of scores and H'.
+    """Linear binary latents; `constants` are the offset, the scale of scores, H', and whether to select greedily.
 
     linear (N, H) holds W y / sigma^2, and w_n <s> in the end. Returns sum_n w_n <s>, sum_n w_n y^2 and the totals;
     squares that are NaN mean missing entries, and that nothing else was done.
     """
-    offset, scale, n_candidates = constants
+    offset, scale, n_candidates, greedy = constants
     squares = _weighted_squares(Y, weights)
     if np.isnan(squares.sum()):
         return np.zeros(offset.size), squares, Totals(0.0, 0.0, 0.0)
     _shift_rows(linear, offset)
-    candidates = top_candidates(linear, offset, scale, n_candidates)
+    if greedy:
+        candidates = select_binary_greedily(linear, overlaps, n_candidates)
+    else:
+        candidates = top_candidates(linear, offset, scale, n_candidates)
     log_normaliser, energy = _enumerate_binary(linear, overlaps, candidates, tree, singletons, weights, sums, linear)
     s = _weigh_rows(linear, weights)
     for h in range(s.size):

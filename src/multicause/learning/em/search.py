@@ -9,7 +9,7 @@ a row has a weight of two or is given twice.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from scipy.special import expit, logit
 from multicause.execution.chunks import Chunk, split
 from multicause.execution.in_process import InProcess
 from multicause.learning.initialisation.rows import draw_rows, evenly, sample_rows
+from multicause.learning.stopping import GainBelow
 from multicause.models.additions import Additions, additions_to
 from multicause.models.base import combine
 from multicause.models.dictionary_model import inverse_norms
@@ -32,6 +33,7 @@ _WELL_EXPLAINED = 0.9  # of the average of what is left of a row: below it, it i
 _HARDLY_USED = 10.0 * RAREST
 _ALIKE = 0.95  # cosine of two components beyond which they are one
 _GROUP = 4  # latents at most that depend on each other
+_REST = 1e-3  # gain of the free energy per data point below which the search is at rest
 _DEPENDENT = 4.0  # standard deviations of a count of pairs beyond which they are no chance
 
 
@@ -60,6 +62,7 @@ class Search:
     least_gain: float = 2e-3  # of all that was gained before, or of a nat per data point, for a round to be a success
     n_refits: int = 3  # of proposals
     proposals_per_latent: float = 2.0
+    n_last_steps: int = 50  # EM steps with all candidates, at most
     worth: float = 0.5  # gain of a proposal over the loss of what it replaces, at the least
 
     def __call__(self, em: Any, rng: np.random.Generator) -> Any:
@@ -84,7 +87,9 @@ class Search:
         sample = Sample(X, weights, np.arange(len(X)))
         found = _Searching(self, local, additions, sample, rng).run(additions.nothing(drawn))
         idle = found.activation <= _HARDLY_USED  # nothing was found for them: EM may yet find a use
-        return found._replace(components=np.where(idle[:, None], drawn.components, additions.lifted(found.components)))
+        components = np.where(idle[:, None], drawn.components, additions.lifted(found.components))
+        as_it_learns = replace(local, model=model, posterior=replace(em.posterior, monotone=False))
+        return as_it_learns.best_of_steps(found._replace(components=components), self.n_last_steps)
 
 
 class Sample(NamedTuple):
@@ -134,6 +139,18 @@ class LocalEM:
         for _ in range(n_steps):
             standing = self.e_step(self.model.m_step(standing.params, standing.e_step.statistics))
         return standing
+
+    def best_of_steps(self, params: Any, n_steps: int) -> Any:
+        """The parameters with the largest free energy on the way to rest, on which it may fall."""
+        standing = best = self.e_step(params)
+        weight = sum(chunk.row_weights().sum() for chunk in self.chunks)
+        at_rest = GainBelow(_REST)
+        for _ in range(n_steps):
+            if at_rest(standing.e_step.free_energy / weight):
+                break
+            standing = self.steps(standing, 1)
+            best = max(best, standing, key=lambda one: one.e_step.free_energy)
+        return best.params
 
     def ask(self, params: Any, question: str) -> np.ndarray:
         prepared = self.posterior.prepare(self.model, params)

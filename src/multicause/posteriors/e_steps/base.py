@@ -51,7 +51,7 @@ class TruncatedEStep(ABC):
 
     def select_greedily(self, terms: Any, n_candidates: int) -> np.ndarray:
         """Greedy selection: candidates one by one, each judged given those before it, (N, H')."""
-        raise TypeError(f"{type(self.model).__name__} has no greedy selection: it lacks greedy_scores.")
+        raise TypeError(f"{type(self.model).__name__} has no greedy selection.")
 
     @abstractmethod
     def free_energies(self, terms: Any, candidates: np.ndarray) -> np.ndarray:
@@ -73,10 +73,12 @@ class TruncatedEStep(ABC):
         """Posterior means and variances of the noiseless data, (N, 2, D)."""
         raise TypeError(f"{type(self.model).__name__} does not say how certain its noiseless data are.")
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> "tuple[float, Any] | None":
+    def sums(
+        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
+    ) -> "tuple[float, Any] | None":
         """The weighted sum of F_n and the statistics, with candidates by `select`; None where there is no short way.
 
-        The same as `terms`, `select` and `accumulate` to rounding errors, in a few compiled calls: threads take Python
+        The same as `terms`, `select` (or `select_greedily`) and `accumulate` to rounding errors, in a few compiled calls: threads take Python
         in turns, and wait for it after each call that does without.
         """
         return None

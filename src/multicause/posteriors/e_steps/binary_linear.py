@@ -75,6 +75,10 @@ class BinaryLinearEStep(TruncatedEStep):
         linear = terms.linear - terms.unseen if terms.unseen.size else terms.linear
         return numba_cpu.load("selection").top_candidates(linear, self.offset, self._cosine_scale, n_candidates)
 
+    def select_greedily(self, terms: RowTerms, n_candidates: int) -> np.ndarray:
+        """Latents of a state that grows by them, then those that might join it or take a place in it."""
+        return numba_cpu.load("selection").select_binary_greedily(terms.linear, terms.overlaps, n_candidates)
+
     @cached_property
     def _cosine_scale(self) -> np.ndarray:
         """1 / |W_h|, times what keeps scores within float32."""
@@ -116,14 +120,14 @@ class BinaryLinearEStep(TruncatedEStep):
         return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), means)
 
     def sums(
-        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int
+        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
     ) -> tuple[float, BinaryLinearStatistics] | None:
-        if self.model.selection_rule == "upper_bound":
+        if self.model.selection_rule == "upper_bound" and not greedy:
             return None
         H = len(self.offset)
         weighted = tiled_product(Y, self.projection, out=work_array("linear", (len(Y), H)))
         sums = self.kernel.Sums(np.zeros((H, H)), _NOTHING, np.zeros(1))
-        constants = self.offset, self._cosine_scale, n_candidates
+        constants = self.offset, self._cosine_scale, n_candidates, greedy
         overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)
         tree = subset_tree(n_candidates, self.max_active)
         s, squares, totals = numba_cpu.load("whole_chunks").binary(

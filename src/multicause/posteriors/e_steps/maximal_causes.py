@@ -103,7 +103,9 @@ class MaximalCausesEStep(MeanNoiseEStep):
         statistics = MaximalCausesStatistics(float(weights.sum()), weights @ means, a, ay, squares)
         return Accumulated(free_energies, statistics, means)
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> tuple[float, Any] | None:
+    def sums(
+        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
+    ) -> tuple[float, Any] | None:
         if not self.gaussian:
             return None
         components, tree = self.tables.components, subset_tree(n_candidates, self.max_active)

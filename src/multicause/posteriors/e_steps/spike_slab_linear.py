@@ -181,9 +181,11 @@ class SpikeSlabEStep(TruncatedEStep):
         statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz, ss)
         return Accumulated(free_energies, statistics, moments.s)
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> tuple[float, Any] | None:
+    def sums(
+        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
+    ) -> tuple[float, Any] | None:
         """Of complete rows; those of correlated coefficients are slower by far than what lies between calls."""
-        if self.correlated or self.model.noise.shape == "full":
+        if greedy or self.correlated or self.model.noise.shape == "full":
             return None
         shape = len(Y), len(self.unit)
         linear = tiled_product(Y, self.projection, out=work_array("linear", shape))
