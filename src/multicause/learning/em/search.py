@@ -8,8 +8,9 @@ Rows are drawn along a random direction through the data, not by their numbers: 
 a row has a weight of two or is given twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,8 +44,10 @@ class Search:
 
     Parameters
     ----------
+    n_searches : int
+        Most searches, of which the best one counts.
     n_rounds : int
-        Most rounds.
+        Most rounds of each.
     n_steps : int
         EM steps of each.
     patience : int
@@ -53,6 +56,7 @@ class Search:
         Size of the sample.
     """
 
+    n_searches: int = 4
     n_rounds: int = 20
     n_steps: int = 6
     patience: int = 5
@@ -85,11 +89,21 @@ class Search:
         executor = em.executor if type(em.executor) is InProcess else InProcess()
         local = LocalEM(additions.learner, posterior, executor, split(X, model.n_components, weights=weights))
         sample = Sample(X, weights, np.arange(len(X)))
-        found = _Searching(self, local, additions, sample, rng).run(additions.nothing(drawn))
+        found = self._believed(partial(_Searching, self, local, additions, sample, rng), additions.nothing(drawn))
         idle = found.activation <= _HARDLY_USED  # nothing was found for them: EM may yet find a use
         components = np.where(idle[:, None], drawn.components, additions.lifted(found.components))
         as_it_learns = replace(local, model=model, posterior=replace(em.posterior, monotone=False))
         return as_it_learns.best_of_steps(found._replace(components=components), self.n_last_steps)
+
+    def _believed(self, begin: "Callable[[], _Searching]", nothing: Any) -> Any:
+        """The best of several searches: two that end alike are believed, since there are many ways to go astray."""
+        ends: list[Found] = []
+        while len(ends) < self.n_searches:
+            ends.append(begin().run(nothing))
+            best = max(ends, key=lambda end: end.free_energy)
+            if sum(end.free_energy >= best.free_energy - best.noticed for end in ends) > 1:
+                break
+        return best.params
 
 
 class Sample(NamedTuple):
@@ -113,6 +127,14 @@ class Standing(NamedTuple):
 
     params: Any
     e_step: EStepResult
+
+
+class Found(NamedTuple):
+    """The end of a search."""
+
+    params: Any
+    free_energy: float  # of all data
+    noticed: float  # by how much another one must be better to be another one
 
 
 class Proposals(NamedTuple):
@@ -168,8 +190,8 @@ class _Searching:
         self.turn = 0
         self.tried: set[tuple[int, ...]] = set()  # what was moved since the last success
 
-    def run(self, params: Any) -> Any:
-        """The best parameters that were found."""
+    def run(self, params: Any) -> Found:
+        """The best parameters on the way from these."""
         best, failures, at_rest = self.em.e_step(params), 0, False
         first, weight = best.e_step.free_energy, self.sample.weights.sum()
         for _ in range(self.settings.n_rounds):
@@ -188,7 +210,7 @@ class _Searching:
                 best = max(best, polished, key=lambda standing: standing.e_step.free_energy)
             elif trial is None or failures > self.settings.patience:
                 break
-        return best.params
+        return Found(best.params, best.e_step.free_energy, enough)
 
     def _round(self, best: Standing) -> Standing | None:
         """The parameters with some latents moved, after a few EM steps; None where nothing is worth moving."""
@@ -201,7 +223,7 @@ class _Searching:
         worth = proposals.gains > self.settings.worth * losses[weakest[: len(proposals.gains)]]
         moved = weakest[: int(np.argmin(np.append(worth, False)))]
         if moved.size == 0 or tuple(moved) in self.tried:
-            moved = self._suspects(means, mean, losses)
+            moved = self._suspects(best.params, means, mean, losses)
             kept = np.isin(np.arange(self.H), moved, invert=True)
             mean = self._mean(best.params, means * kept, codes * kept)
             proposals = self._proposals(best.params, mean, len(moved), kept)
@@ -222,8 +244,8 @@ class _Searching:
         """What is explained of each row; what is missing counts as explained."""
         return self.em.model.superpose(params, self.additions.states(means, codes))
 
-    def _suspects(self, means: np.ndarray, mean: np.ndarray, losses: np.ndarray) -> np.ndarray:
-        """Latents to look for anew, all at once, where no single one is worth moving: two kinds, in turns."""
+    def _suspects(self, params: Any, means: np.ndarray, mean: np.ndarray, losses: np.ndarray) -> np.ndarray:
+        """Latents to look for anew, all at once, where no single one is worth moving: of three kinds."""
         self.turn += 1
         weakest = int(np.argmin(losses))
         is_weak = losses[weakest] < _WEAK * np.median(losses)
@@ -231,7 +253,19 @@ class _Searching:
         if ill_fitting.size and self.turn % 2:
             return ill_fitting
         dependent = self._dependent(means)
-        return dependent if dependent.size else ill_fitting
+        if dependent.size or ill_fitting.size:
+            return dependent if dependent.size else ill_fitting
+        return self._neighbours(params.components, self._misfit(means, mean))
+
+    def _neighbours(self, components: np.ndarray, misfit: np.ndarray) -> np.ndarray:
+        """The next one of those whose data points are explained worst, and the components that are most like it."""
+        unit = inverse_norms(components)[:, None] * components
+        for h in np.argsort(-misfit, kind="stable"):
+            group = np.argsort(-np.abs(unit @ unit[h]), kind="stable")[:_GROUP]
+            if tuple(sorted(group)) not in self.tried:
+                self.tried.add(tuple(sorted(group)))
+                return group
+        return np.zeros(0, dtype=int)
 
     def _dependent(self, means: np.ndarray) -> np.ndarray:
         """Groups that are active together far more or less often than by chance."""
@@ -256,13 +290,16 @@ class _Searching:
 
     def _ill_fitting(self, means: np.ndarray, mean: np.ndarray, weakest: int) -> np.ndarray:
         """The weakest latent, and the next one of those whose data points are explained worst: it may stand for two."""
-        X, weights, _ = self.sample
-        unexplained = weights * np.square(np.where(np.isnan(X), 0.0, X - mean)).sum(axis=1)
-        misfit = (unexplained @ means) / np.maximum(weights @ means, 1.0)
-        for h in np.argsort(-misfit, kind="stable"):
+        for h in np.argsort(-self._misfit(means, mean), kind="stable"):
             if h != weakest and (weakest, int(h)) not in self.tried:
                 return np.array([weakest, h])
         return np.zeros(0, dtype=int)
+
+    def _misfit(self, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """What is left of the data points that use each latent, on average, (H,)."""
+        X, weights, _ = self.sample
+        unexplained = weights * np.square(np.where(np.isnan(X), 0.0, X - mean)).sum(axis=1)
+        return (unexplained @ means) / np.maximum(weights @ means, 1.0)
 
     def _proposals(self, params: Any, mean: np.ndarray, n: int, beside: np.ndarray | None = None) -> Proposals:
         """At most n latents that explain what is badly explained: each refitted to what is left, the best chosen.

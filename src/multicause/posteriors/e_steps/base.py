@@ -78,8 +78,8 @@ class TruncatedEStep(ABC):
     ) -> "tuple[float, Any] | None":
         """The weighted sum of F_n and the statistics, with candidates by `select`; None where there is no short way.
 
-        The same as `terms`, `select` (or `select_greedily`) and `accumulate` to rounding errors, in a few compiled calls: threads take Python
-        in turns, and wait for it after each call that does without.
+        The same as `terms`, `select` (or `select_greedily`) and `accumulate` to rounding errors, in a few compiled
+        calls: threads take Python in turns, and wait for it after each call that does without.
         """
         return None
 
