@@ -8,7 +8,7 @@ import pytest
 from multicause import ETNMF, GSC, MCA, LinCA
 from multicause.datasets import make_bars
 from multicause.execution import InProcess, split
-from multicause.experiments.bench_defaults import share_found
+from multicause.experiments.plain_data import share_found
 from multicause.learning import EM, Annealing, Plan
 from multicause.learning.em.search import Search, choose_beside_each_other, smoothed
 from multicause.learning.initialisation.moments import data_moments

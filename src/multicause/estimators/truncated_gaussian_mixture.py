@@ -14,11 +14,13 @@ from multicause.estimators.parameter_checks import check_covariances, check_mean
 from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Outcome, Plan, Stop
-from multicause.learning.initialisation.clusters import start_clusters
+from multicause.learning.initialisation.clusters import best_clusters
 from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
 from multicause.posteriors import TruncatedPosterior
 
 _RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
+
+STARTS = 8  # of k-means, of which the one with the largest free energy is learned on from
 
 
 @documented
@@ -273,7 +275,7 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         given = self._given((em.model.n_components, em.model.n_features))
         if len(given) == len(GaussianMixtureParams._fields):
             return GaussianMixtureParams(**given)
-        return start_clusters(em, rng)._replace(**given)
+        return best_clusters(em, rng, 1 if self.covariance_type == "factor" else STARTS)._replace(**given)
 
     def _given(self, shape: tuple[int, int]) -> dict[str, np.ndarray]:
         """The initial values that the user gave, checked."""

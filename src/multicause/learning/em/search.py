@@ -44,10 +44,10 @@ class Search:
 
     Parameters
     ----------
-    n_searches : int
-        Most searches, of which the best one counts.
     n_rounds : int
-        Most rounds of each.
+        Most rounds of a search.
+    n_rounds_in_all : int
+        After so many rounds no other search begins.
     n_steps : int
         EM steps of each.
     patience : int
@@ -56,8 +56,8 @@ class Search:
         Size of the sample.
     """
 
-    n_searches: int = 4
     n_rounds: int = 20
+    n_rounds_in_all: int = 40
     n_steps: int = 6
     patience: int = 5
     least_rows: int = 5000
@@ -98,7 +98,7 @@ class Search:
     def _believed(self, begin: "Callable[[], _Searching]", nothing: Any) -> Any:
         """The best of several searches: two that end alike are believed, since there are many ways to go astray."""
         ends: list[Found] = []
-        while len(ends) < self.n_searches:
+        while sum(end.n_rounds for end in ends) < self.n_rounds_in_all:
             ends.append(begin().run(nothing))
             best = max(ends, key=lambda end: end.free_energy)
             if sum(end.free_energy >= best.free_energy - best.noticed for end in ends) > 1:
@@ -135,6 +135,7 @@ class Found(NamedTuple):
     params: Any
     free_energy: float  # of all data
     noticed: float  # by how much another one must be better to be another one
+    n_rounds: int
 
 
 class Proposals(NamedTuple):
@@ -194,7 +195,9 @@ class _Searching:
         """The best parameters on the way from these."""
         best, failures, at_rest = self.em.e_step(params), 0, False
         first, weight = best.e_step.free_energy, self.sample.weights.sum()
-        for _ in range(self.settings.n_rounds):
+        n_rounds = 0
+        while n_rounds < self.settings.n_rounds:
+            n_rounds += 1
             trial = self._round(best)
             enough = self.settings.least_gain * max(best.e_step.free_energy - first, weight)
             gain = -np.inf if trial is None else trial.e_step.free_energy - best.e_step.free_energy
@@ -210,7 +213,7 @@ class _Searching:
                 best = max(best, polished, key=lambda standing: standing.e_step.free_energy)
             elif trial is None or failures > self.settings.patience:
                 break
-        return Found(best.params, best.e_step.free_energy, enough)
+        return Found(best.params, best.e_step.free_energy, enough, n_rounds)
 
     def _round(self, best: Standing) -> Standing | None:
         """The parameters with some latents moved, after a few EM steps; None where nothing is worth moving."""
