@@ -26,9 +26,9 @@ def best_clusters(em: EM, rng: np.random.Generator, n_starts: int) -> Any:
     for _ in range(n_starts):
         params = start_clusters(em, rng)
         free_energy = em.expectations(params).free_energy if n_starts > 1 else np.inf
+        em.executor.forget(em.chunks)  # its candidates: they are none of the next start's
         if best is None or free_energy > largest:
             best, largest = params, free_energy
-    em.executor.forget(em.chunks)  # the candidates of the others
     return best
 
 
