@@ -35,6 +35,7 @@ _HARDLY_USED = 10.0 * RAREST
 _ALIKE = 0.95  # cosine of two components beyond which they are one
 _GROUP = 4  # latents at most that depend on each other
 _REST = 1e-3  # gain of the free energy per data point below which the search is at rest
+_BEYOND_CHANCE = 3.0  # standard errors of what is left of a latent's rows
 _DEPENDENT = 4.0  # standard deviations of a count of pairs beyond which they are no chance
 
 
@@ -84,7 +85,7 @@ class Search:
             min(additions.n_candidates, model.n_components),
             min(additions.max_active, em.posterior.max_active, model.n_components),
             em.posterior.singletons,
-            greedy=em.posterior.greedy,
+            greedy=em.posterior.greedy and additions.greedy,
         )
         executor = em.executor if type(em.executor) is InProcess else InProcess()
         local = LocalEM(additions.learner, posterior, executor, split(X, model.n_components, weights=weights))
@@ -96,12 +97,17 @@ class Search:
         return as_it_learns.best_of_steps(found._replace(components=components), self.n_last_steps)
 
     def _believed(self, begin: "Callable[[], _Searching]", nothing: Any) -> Any:
-        """The best of several searches: two that end alike are believed, since there are many ways to go astray."""
+        """The best of several searches.
+
+        One is believed in which no latent's rows are worse explained than by chance, or two that end alike: there are
+        many ways to go astray.
+        """
         ends: list[Found] = []
         while sum(end.n_rounds for end in ends) < self.n_rounds_in_all:
             ends.append(begin().run(nothing))
             best = max(ends, key=lambda end: end.free_energy)
-            if sum(end.free_energy >= best.free_energy - best.noticed for end in ends) > 1:
+            alike = sum(end.free_energy >= best.free_energy - best.noticed for end in ends)
+            if alike > 1 or best.is_content:
                 break
         return best.params
 
@@ -136,6 +142,7 @@ class Found(NamedTuple):
     free_energy: float  # of all data
     noticed: float  # by how much another one must be better to be another one
     n_rounds: int
+    is_content: bool  # no latent's rows are worse explained than by chance
 
 
 class Proposals(NamedTuple):
@@ -213,13 +220,35 @@ class _Searching:
                 best = max(best, polished, key=lambda standing: standing.e_step.free_energy)
             elif trial is None or failures > self.settings.patience:
                 break
-        return Found(best.params, best.e_step.free_energy, enough, n_rounds)
+        return Found(best.params, best.e_step.free_energy, enough, n_rounds, self._is_content(best.params))
+
+    def _is_content(self, params: Any) -> bool:
+        means, _, mean = self._explained(params)
+        return self._beyond_chance(means, mean).size == 0
+
+    def _beyond_chance(self, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Latents whose data points are explained worse than others, the worst first."""
+        unexplained, weights = self._unexplained(mean), self.sample.weights
+        misfit, average = self._misfit(means, mean), np.average(unexplained, weights=weights)
+        spread = np.sqrt(np.average(np.square(unexplained - average), weights=weights))
+        chance = average + _BEYOND_CHANCE * spread / np.sqrt(np.maximum(weights @ means, 1.0))
+        worst = np.argsort(-misfit, kind="stable")
+        return worst[misfit[worst] > chance[worst]]
+
+    def _explained(self, params: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Posterior means of the latents and of their coefficients, and what they explain of each row."""
+        means = self.em.ask(params, "means")
+        codes = self.em.ask(params, "codes") if self.additions.has_coefficients else means
+        return means, codes, self._mean(params, means, codes)
+
+    def _unexplained(self, mean: np.ndarray) -> np.ndarray:
+        """What is left of each row, squared."""
+        X = self.sample.X
+        return np.square(np.where(np.isnan(X), 0.0, X - mean)).sum(axis=1)
 
     def _round(self, best: Standing) -> Standing | None:
         """The parameters with some latents moved, after a few EM steps; None where nothing is worth moving."""
-        means = self.em.ask(best.params, "means")
-        codes = self.em.ask(best.params, "codes") if self.additions.has_coefficients else means
-        mean = self._mean(best.params, means, codes)
+        means, codes, mean = self._explained(best.params)
         losses = self._losses(best.params, means)
         weakest = np.argsort(losses, kind="stable")
         proposals = self._proposals(best.params, mean, self.most)
@@ -258,12 +287,12 @@ class _Searching:
         dependent = self._dependent(means)
         if dependent.size or ill_fitting.size:
             return dependent if dependent.size else ill_fitting
-        return self._neighbours(params.components, self._misfit(means, mean))
+        return self._neighbours(params.components, means, mean)
 
-    def _neighbours(self, components: np.ndarray, misfit: np.ndarray) -> np.ndarray:
+    def _neighbours(self, components: np.ndarray, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """The next one of those whose data points are explained worst, and the components that are most like it."""
         unit = inverse_norms(components)[:, None] * components
-        for h in np.argsort(-misfit, kind="stable"):
+        for h in self._beyond_chance(means, mean):
             group = np.argsort(-np.abs(unit @ unit[h]), kind="stable")[:_GROUP]
             if tuple(sorted(group)) not in self.tried:
                 self.tried.add(tuple(sorted(group)))
@@ -300,9 +329,8 @@ class _Searching:
 
     def _misfit(self, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """What is left of the data points that use each latent, on average, (H,)."""
-        X, weights, _ = self.sample
-        unexplained = weights * np.square(np.where(np.isnan(X), 0.0, X - mean)).sum(axis=1)
-        return (unexplained @ means) / np.maximum(weights @ means, 1.0)
+        weights = self.sample.weights
+        return ((weights * self._unexplained(mean)) @ means) / np.maximum(weights @ means, 1.0)
 
     def _proposals(self, params: Any, mean: np.ndarray, n: int, beside: np.ndarray | None = None) -> Proposals:
         """At most n latents that explain what is badly explained: each refitted to what is left, the best chosen.
