@@ -1,6 +1,6 @@
 """Gaussian mixtures that look at a few clusters per data point."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,14 @@ from multicause.estimators.parameter_checks import check_covariances, check_mean
 from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Outcome, Plan, Stop
-from multicause.learning.initialisation.clusters import best_clusters
+from multicause.learning.initialisation.clusters import best_clusters, start_clusters
 from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
 from multicause.posteriors import TruncatedPosterior
+from multicause.selection import GPSelect
 
 _RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
+_N_NEAR = 8  # neighbours of a cluster, itself among them
+_ROWS_PER_CLUSTER = 10  # that k-means sees where candidates are sought among neighbours
 
 STARTS = 8  # of k-means, of which the one with the largest free energy is learned on from
 
@@ -48,8 +51,11 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         Where covariance_type="factor": one noise variance for all clusters, one for each, or a known variance.
     n_candidates : int or None, default=None
         Candidates C' kept per data point; None keeps all clusters.
-    selection : {"model-based"} or GPSelect, default="model-based"
+    selection : {"model-based", "neighbours"} or GPSelect, default="model-based"
         What chooses the candidates: the densities of the clusters' diagonals, or a function that is learned jointly.
+        Where covariance_type="factor" the densities themselves; "neighbours" looks them up for the neighbours of a data
+        point's last candidates alone, and starts from k-means on some of the data: time per iteration hardly grows
+        with the number of clusters, of which there should be hundreds.
     monotone : bool, default=False
         Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
         that the free energy never falls. New data have no last candidates: `score` can then be below the last free
@@ -111,6 +117,7 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         "n_factors": [StrOptions({"auto"}), COUNT],
         "noise": [StrOptions({"shared", "own"}), POSITIVE],
         "n_candidates": [COUNT, None],
+        "selection": [StrOptions({"model-based", "neighbours"}), GPSelect],
         "monotone": ["boolean"],
         "reg_covar": [NOT_NEGATIVE, StrOptions({"auto"})],
         "weights_init": ["array-like", None],
@@ -251,7 +258,15 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
 
     def _posterior(self, n_components: int) -> TruncatedPosterior:
         one = Truncation.resolve(type(self).__name__, n_components, self.n_candidates, 1, False)
-        return one.posterior(bool(self.monotone), self._learned_selection())
+        posterior = one.posterior(bool(self.monotone), self._learned_selection())
+        if self.selection != "neighbours" or one.n_candidates == n_components:
+            return posterior
+        if self.covariance_type != "factor":
+            raise ValueError(
+                "selection='neighbours' needs clusters of few directions, covariance_type='factor'. Got "
+                f"{self.covariance_type!r}: use selection='model-based'."
+            )
+        return replace(posterior, n_near=min(max(_N_NEAR, 2 * one.n_candidates), n_components))
 
     def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> np.ndarray:
         match name:
@@ -275,6 +290,8 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         given = self._given((em.model.n_components, em.model.n_features))
         if len(given) == len(GaussianMixtureParams._fields):
             return GaussianMixtureParams(**given)
+        if self.selection == "neighbours":
+            return start_clusters(em, rng, _ROWS_PER_CLUSTER)._replace(**given)
         return best_clusters(em, rng, 1 if self.covariance_type == "factor" else STARTS)._replace(**given)
 
     def _given(self, shape: tuple[int, int]) -> dict[str, np.ndarray]:

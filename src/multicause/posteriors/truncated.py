@@ -1,15 +1,16 @@
 """The truncated posterior: exact inference among the latents that a selection function picks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from multicause.execution.chunks import Chunk
+from multicause.execution.chunks import Chunk, rows_in_memory
 from multicause.models.base import heated
 from multicause.posteriors.base import EStepResult, PreparedPosterior
-from multicause.posteriors.e_steps import DefinitionEStep, TruncatedEStep, e_step_of
+from multicause.posteriors.e_steps import DefinitionEStep, SharedSums, TruncatedEStep, e_step_of
 from multicause.selection.base import Selection, Selector, are_indices, selector_of
 
 
@@ -23,6 +24,31 @@ class KeptCandidates(NamedTuple):
         return (
             are_indices(self.candidates, n_components) and self.candidates.ndim == 2 and len(self.candidates) == n_rows
         )
+
+
+class Incomplete:
+    """Remembered of the first of some chunks: that entries are missing somewhere."""
+
+    made_again = True
+
+
+class Together(NamedTuple):
+    """All chunks at once, unless entries are missing: then never again."""
+
+    chunks: Sequence[Chunk]
+    shared: SharedSums
+
+    def work(self) -> None:
+        self.shared.work()
+
+    def stop(self) -> None:
+        self.shared.stop()
+
+    def result(self) -> EStepResult | None:
+        found = self.shared.result()
+        if found is None:
+            self.chunks[0].remember(Incomplete())
+        return found
 
 
 @dataclass(frozen=True)
@@ -43,6 +69,9 @@ class TruncatedPosterior:
         Learn which latents to consider; None asks the model's own selection function.
     greedy : bool
         Choose candidates one by one, each given those before it, instead of each by itself.
+    n_near : int or None
+        Look for candidates among so many neighbours of each candidate of the last iteration, and nowhere else; the
+        first iteration, and rows that are new, look everywhere.
     """
 
     n_candidates: int
@@ -52,6 +81,7 @@ class TruncatedPosterior:
     use_kernel: bool = True
     selection: Selection | None = None
     greedy: bool = False
+    n_near: int | None = None
 
     def keeps_all(self, model: Any) -> bool:
         return self.n_candidates == model.n_components
@@ -63,6 +93,8 @@ class TruncatedPosterior:
         singletons = self.singletons and self.n_candidates < model.n_components
         kind = e_step_of(model) if self.use_kernel else DefinitionEStep
         e_step = kind(heated(model, beta), params, self.max_active, singletons, beta)
+        if self.n_near is not None and self.n_near < model.n_components:
+            e_step.search_locally(self.n_near)
         selector = selector_of(self.keeps_all(model), model.n_components, selector)
         return PreparedTruncated(self, e_step, selector)
 
@@ -80,18 +112,29 @@ class PreparedTruncated(PreparedPosterior):
         if self._is_plain:
             found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates, self.posterior.greedy)
             if found is not None:
-                return EStepResult(*found)
+                return found
         terms, candidates = self._begin(chunk)
         accumulated = self.e_step.accumulate(terms, candidates, weights)
-        if self.posterior.monotone:
+        if self.posterior.monotone or self.posterior.n_near is not None:
             chunk.remember(KeptCandidates(candidates))
         self.selector.observe(chunk, accumulated.means)
         return EStepResult(float(accumulated.free_energies @ weights), accumulated.statistics)
 
+    def together(self, chunks: Sequence[Chunk]) -> Together | None:
+        rows = rows_in_memory(chunks) if self._is_plain else None
+        if rows is None or chunks[0].recall(Incomplete) is not None:
+            return None
+        shared = self.e_step.shared_sums(*rows, self.posterior.n_candidates, self.posterior.greedy)
+        return None if shared is None else Together(chunks, shared)
+
     @property
     def _is_plain(self) -> bool:
         """Whether the model's own selection is all there is."""
-        return type(self.selector) is Selector and not self.posterior.monotone
+        return type(self.selector) is Selector and not (self.posterior.monotone or self.posterior.n_near is not None)
+
+    @property
+    def _is_local(self) -> bool:
+        return self.posterior.n_near is not None and self.posterior.n_near < self.e_step.model.n_components
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         return self.e_step.free_energies(*self._begin(chunk))
@@ -111,10 +154,11 @@ class PreparedTruncated(PreparedPosterior):
 
     def _begin(self, chunk: Chunk) -> tuple[Any, np.ndarray]:
         """The terms of the chunk's rows, and their candidates."""
-        terms = self.e_step.terms(chunk.rows())
+        terms, kept = self.e_step.terms(chunk.rows()), chunk.recall(KeptCandidates)
+        if self._is_local and kept is not None:
+            return terms, self.e_step.among_neighbours(terms, kept.candidates, self.posterior.n_candidates)
         select = self.e_step.select_greedily if self.posterior.greedy else self.e_step.select
         fresh = self.selector.candidates(chunk, self.posterior.n_candidates, partial(select, terms))
-        kept = chunk.recall(KeptCandidates)
         return terms, fresh if kept is None else self._better(terms, kept.candidates, fresh)
 
     def _better(self, terms: Any, kept: np.ndarray, fresh: np.ndarray) -> np.ndarray:
