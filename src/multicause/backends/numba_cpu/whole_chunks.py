@@ -84,7 +84,7 @@ def _project(Y, projection, shift, linear):
 def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
     """Linear binary latents.
 
-    `constants` are W^T / sigma^2, the offset, the scale of scores, 1 / sigma^2 (D,), H', and whether to select greedily.
+    `constants` are W^T / sigma^2, the offset, the scale of scores, 1 / sigma^2 (D,), H', and whether it is greedy.
 
     Sums are w_n <s>, w_n <s s^T>, w_n <s> y^T.
     """

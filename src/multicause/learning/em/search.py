@@ -35,7 +35,7 @@ _HARDLY_USED = 10.0 * RAREST
 _ALIKE = 0.95  # cosine of two components beyond which they are one
 _GROUP = 4  # latents at most that depend on each other
 _REST = 1e-3  # gain of the free energy per data point below which the search is at rest
-_BEYOND_CHANCE = 3.0  # standard errors of what is left of a latent's rows
+_BEYOND_CHANCE = 5.0  # standard errors of what is left of a latent's rows
 _DEPENDENT = 4.0  # standard deviations of a count of pairs beyond which they are no chance
 
 
