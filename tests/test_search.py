@@ -61,6 +61,12 @@ def test_nothing_is_searched_where_the_user_says_how_to_begin(told, monkeypatch)
         plain(LinCA).partial_fit(X)
 
 
+@pytest.mark.parametrize("estimator", [MCA(4, selection="greedy"), ETNMF(4, noise="poisson", selection="greedy")])
+def test_greedy_selection_is_refused_where_there_is_none(estimator):
+    with pytest.raises(ValueError, match=r"has no greedy selection\. Use selection='auto'\."):
+        estimator.fit(np.ones((20, 4)))
+
+
 def test_the_search_does_not_depend_on_threads_or_the_order_of_rows():
     X = bars(LinCA, 3).X
     one, two = (LinCA(10, random_state=0, n_jobs=n).fit(X) for n in (1, 2))
