@@ -19,10 +19,11 @@ ARGUMENTS = {
         before it; the paper's selection function, which judges each latent by itself; or a function that is learned
         jointly. "auto" is greedy where components add up under Gaussian noise.""",
     "singletons": """bool, default=True
-        Also consider every latent on its own, candidate or not.""",
+        Also consider every latent on its own, candidate or not: a latent that selection overlooks is then still found
+        where it is alone. False saves a little time where there are thousands of latents.""",
     "activation_type": """{"individual", "shared"}, default="individual"
         One activation probability per latent, or one for all.""",
-    "fixed": """tuple of parameter names, default=()
+    "fixed": """name of a parameter or tuple of them, default=()
         Parameters held at their initial values, which `init` must then give: {parameters}.""",
     "init": """dict or None, default=None
         Initial values of parameters by their names, {parameters}; what is not given follows from the data's mean and
@@ -32,9 +33,11 @@ ARGUMENTS = {
         and moves those that are missed least, as long as the free energy rises; "random" draws them about the data's
         mean, as the papers do. Where `init`, `annealing`, `warm_start` or a selection that is learned say how to
         begin, nothing is searched.""",
-    "annealing": """Annealing or None, default=None
-        Schedule of temperatures, parameter noise and data classification over the `max_iter` iterations; an annealed
-        fit ignores `tol`.""",
+    "annealing": """Annealing, float or None, default=None
+        Schedule of temperatures, parameter noise and data classification over the `max_iter` iterations; a number is
+        the first temperature, 13 is Annealing(13). An annealed fit ignores `tol`. Its `classification` drops, towards
+        the end, data points that need more than max_active latents: set it where many do, and their number cannot be
+        raised.""",
     "monotone": """bool or "auto", default="auto"
         "auto" halves an M-step after which the free energy is smaller, as it may be where candidates change, unless
         `annealing` or a selection that is learned move the goal: the free energy never falls. True keeps a training
@@ -55,9 +58,11 @@ ARGUMENTS = {
     "random_state": """int, RandomState instance or None, default=None
         Seed of everything that is drawn at random.""",
     "n_jobs": """int or None, default=None
-        Threads; None uses all cores. Results do not depend on it.""",
+        Threads; None uses all cores, other than in scikit-learn, where it stands for one: threads share the data, and
+        results do not depend on their number. Give 1 where processes run side by side already.""",
     "verbose": """int, default=0
-        1 shows a progress bar on a terminal.""",
+        1 shows progress, on a terminal and in a notebook. The logger "multicause" tells of fits (INFO) and of each
+        iteration (DEBUG), whatever this is.""",
 }
 ATTRIBUTES = {
     "components_": """ndarray of shape (n_components, n_features)
