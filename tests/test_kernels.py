@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 
 from multicause.backends.numba_cpu import load
 from multicause.execution import InProcess, split
-from multicause.models import combine
+from multicause.models import BinaryLinear, DictionaryParams, combine
 from multicause.models.base import HasCoefficients, heated
 from multicause.models.subsets import count_subsets, subset_tree
 from multicause.posteriors import ExactPosterior, TruncatedPosterior
@@ -157,6 +157,41 @@ def test_greedy_selection_of_the_kernel_equals_the_definition(name, share, seed)
     scores = [model.greedy_scores(params, Y, state[:, None]) for state in states]
     assert_allclose(*scores, rtol=1e-6, atol=1e-6)
     assert (np.diff(chosen, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("share", [0.0, 0.3], ids=["complete", "gaps"])
+@given(seed=st.integers(0, 2**32 - 1))
+def test_growing_a_state_in_the_kernel_equals_the_definition(name, share, seed):
+    model, params, Y, _, rng = make_case(name, 7, 4, seed)
+    Y[rng.random(Y.shape) < share] = np.nan
+    kernel, definition = e_steps(model, params, 4, False, 1.0)
+    chosen, wanted = kernel.select_greedily(kernel.terms(Y), 4), definition.select_greedily(Y, 4)
+    # the same, but for latents whose scores tie within rounding
+    assert (chosen == wanted).all(axis=1).mean() >= 0.9
+    assert_allclose(kernel.free_energies(kernel.terms(Y), chosen), definition.free_energies(Y, chosen), rtol=1e-9)
+    assert (np.diff(chosen, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_the_short_way_of_greedy_candidates_equals_the_long_one(name):
+    model, params, Y, _, rng = make_case(name, 7, 4, 0)
+    weights = rng.uniform(0.0, 2.0, size=len(Y))
+    kernel, _ = e_steps(model, params, 3, True, 0.7)
+    terms = kernel.terms(Y)
+    long = kernel.accumulate(terms, kernel.select_greedily(terms, 4), weights)
+    short = kernel.sums(Y, weights, 4, greedy=True)
+    assert_allclose(short.free_energy, long.free_energies @ weights, rtol=1e-10)
+    assert_statistics_close(short.statistics, long.statistics, 1e-9)
+
+
+def test_a_latent_that_others_hide_is_a_candidate_of_greedy_selection_only():
+    components = np.array([[4.0, 4.0, 0.0], [4.0, 3.0, 1.0], [0.0, 0.0, 1.0], [3.0, 4.0, 1.0]])
+    params = DictionaryParams(components, np.full(4, 0.25), 0.01)
+    e_step = e_steps(BinaryLinear(4, 3), params, 2, False, 1.0)[0]
+    terms = e_step.terms(np.array([[4.0, 4.0, 1.0]]))
+    assert 2 not in e_step.select(terms, 2)
+    assert e_step.select_greedily(terms, 2).tolist() == [[0, 2]]
 
 
 def test_top_candidates_prefers_the_first_of_equals():

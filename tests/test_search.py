@@ -8,7 +8,7 @@ import pytest
 from multicause import ETNMF, GSC, MCA, LinCA
 from multicause.datasets import make_bars
 from multicause.execution import InProcess, split
-from multicause.experiments.bench_defaults import share_found
+from multicause.experiments.plain_data import share_found
 from multicause.learning import EM, Annealing, Plan
 from multicause.learning.em.search import Search, choose_beside_each_other, smoothed
 from multicause.learning.initialisation.moments import data_moments
@@ -59,6 +59,12 @@ def test_nothing_is_searched_where_the_user_says_how_to_begin(told, monkeypatch)
         plain(LinCA, max_iter=2, **told).fit(X)
         plain(LinCA, max_iter=2, start="random").fit(X)
         plain(LinCA).partial_fit(X)
+
+
+@pytest.mark.parametrize("estimator", [MCA(4, selection="greedy"), ETNMF(4, noise="poisson", selection="greedy")])
+def test_greedy_selection_is_refused_where_there_is_none(estimator):
+    with pytest.raises(ValueError, match=r"has no greedy selection\. Use selection='auto'\."):
+        estimator.fit(np.ones((20, 4)))
 
 
 def test_the_search_does_not_depend_on_threads_or_the_order_of_rows():

@@ -76,6 +76,7 @@ def scarce(**settings):
     """A fit whose candidates are too few, so that its free energy falls."""
     X = make_bars(200, 5, random_state=1000).X
     arguments = {"n_candidates": 2, "max_active": 2, "singletons": False, "start": "random", "random_state": 1}
+    arguments |= {"selection": "model-based", "monotone": False}
     return LinCA(10, **{**arguments, **settings}), X
 
 
@@ -85,6 +86,15 @@ def test_a_fit_that_fell_keeps_its_best_and_names_what_helps():
         fit = estimator.fit(X)
     assert fit.stop_ in (Stop.FELL, Stop.OSCILLATES)
     assert fit.free_energy_[-1] == fit.free_energy_.max() > fit.free_energy_[-2]
+    assert_allclose(fit.score(X), fit.free_energy_[-1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("selection", ["model-based", "greedy"])
+def test_steps_that_are_halved_keep_the_free_energy_from_falling(selection):
+    estimator, X = scarce(selection=selection, monotone="auto", max_iter=40)
+    fit = estimator.fit(X)
+    assert (np.diff(fit.free_energy_) >= -1e-9 * np.abs(fit.free_energy_[1:])).all()
+    assert fit.stop_ not in (Stop.FELL, Stop.OSCILLATES)
     assert_allclose(fit.score(X), fit.free_energy_[-1], rtol=1e-12)
 
 

@@ -223,35 +223,53 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
     """Base of those whose posterior is a sum over the states of the candidates."""
 
     _: KW_ONLY
+    selection: Any = "auto"
     max_active: Any = "auto"
     singletons: Any = True
     start: Any = "search"
-    monotone: Any = False
+    monotone: Any = "auto"
 
     _parameter_constraints = {
         **DictionaryEstimator._parameter_constraints,
         **StreamingEstimator._parameter_constraints,
-        "selection": [StrOptions({"model-based"}), GPSelect],
+        "selection": [StrOptions({"auto", "greedy", "model-based"}), GPSelect],
         "max_active": [COUNT, StrOptions({"auto"})],
         "singletons": ["boolean"],
         "start": [StrOptions({"search", "random"})],
-        "monotone": ["boolean"],
+        "monotone": ["boolean", StrOptions({"auto"})],
     }
 
+    @property
+    def _can_select_greedily(self) -> bool:
+        """Whether the model's latents can be judged beside each other at little cost."""
+        return False
+
+    @property
+    def _selects_greedily(self) -> bool:
+        if self.selection == "greedy" and not self._can_select_greedily:
+            raise ValueError(
+                f"{type(self).__name__} with these settings has no greedy selection. Use selection='auto'."
+            )
+        return self._can_select_greedily and self.selection in ("auto", "greedy")
+
+    @property
+    def _keeps_candidates(self) -> bool:
+        """Whether data points remember their last candidates."""
+        return self.monotone != "auto" and bool(self.monotone)
+
     def _truncation(self, n_components: int) -> Truncation:
-        return Truncation.resolve(
-            type(self).__name__, n_components, self.n_candidates, self.max_active, bool(self.singletons)
-        )
+        asked = self.n_candidates, self.max_active, bool(self.singletons), self._selects_greedily
+        return Truncation.resolve(type(self).__name__, n_components, *asked)
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
-        fit = super()._fit_of(n_components, moments)._replace(monotone=bool(self.monotone))
+        fit = super()._fit_of(n_components, moments)
         learns_selection = fit.posterior.selection is not None and not fit.posterior.keeps_all(fit.model)
-        told = self.init or self.annealing is not None or learns_selection
-        searches = self.start == "search" and not told and isinstance(fit.posterior, TruncatedPosterior)
-        return fit._replace(start=Search()) if searches else fit
+        settled = isinstance(fit.posterior, TruncatedPosterior) and self.annealing is None and not learns_selection
+        fit = fit._replace(monotone=self._keeps_candidates or (self.monotone == "auto" and settled))
+        return fit._replace(start=Search()) if settled and self.start == "search" and not self.init else fit
 
     def _posterior(self, n_components: int) -> Posterior:
-        return self._truncation(n_components).posterior(bool(self.monotone), self._learned_selection())
+        return self._truncation(n_components).posterior(self._keeps_candidates, self._learned_selection())
 
     def _prior(self, truncated_at: int | None) -> BernoulliPrior:
         return BernoulliPrior(**self._prior_settings(truncated_at))

@@ -14,8 +14,10 @@ ARGUMENTS = {
     "max_active": """int or "auto", default="auto"
         Most latents gamma that are active at once. "auto" allows five; all of them with n_candidates=None, or where all
         of at most ten latents are candidates.""",
-    "selection": """{"model-based"} or GPSelect, default="model-based"
-        What chooses the candidates: the model's own selection function, or one that is learned jointly.""",
+    "selection": """{"auto", "greedy", "model-based"} or GPSelect, default="auto"
+        What chooses the candidates: greedy selection, which takes one latent after the other, each judged beside those
+        before it; the paper's selection function, which judges each latent by itself; or a function that is learned
+        jointly. "auto" is greedy where components add up under Gaussian noise.""",
     "singletons": """bool, default=True
         Also consider every latent on its own, candidate or not: a latent that selection overlooks is then still found
         where it is alone. False saves a little time where there are thousands of latents.""",
@@ -36,10 +38,11 @@ ARGUMENTS = {
         the first temperature, 13 is Annealing(13). An annealed fit ignores `tol`. Its `classification` drops, towards
         the end, data points that need more than max_active latents: set it where many do, and their number cannot be
         raised.""",
-    "monotone": """bool, default=False
-        Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
-        that the free energy never falls. New data have no last candidates: `score` can then be below the last free
-        energy, also on the training data. Leave it off, unless a fit reports that its free energy fell.""",
+    "monotone": """bool or "auto", default="auto"
+        "auto" halves an M-step after which the free energy is smaller, as it may be where candidates change, unless
+        `annealing` or a selection that is learned move the goal: the free energy never falls. True keeps a training
+        point's last candidates as well, where they explain it better; new data have none, so that `score` can then be
+        below the last free energy, also on the training data. False takes each step as it comes, as the papers do.""",
     "max_iter": """int, default={default}
         Most EM iterations; exactly as many for an annealed fit.""",
     "tol": """float, default={default}

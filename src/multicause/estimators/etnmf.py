@@ -99,6 +99,10 @@ class ETNMF(TruncatedDictionaryEstimator):
         return MeanParams if self.noise == "poisson" else DictionaryParams
 
     @property
+    def _can_select_greedily(self) -> bool:
+        return self.noise == "gaussian"
+
+    @property
     def _noise(self):
         return PoissonNoise() if self.noise == "poisson" else GaussianNoise()
 

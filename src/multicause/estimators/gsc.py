@@ -8,10 +8,9 @@ import numpy as np
 from multicause._compat import StrOptions
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.documentation import documented
-from multicause.estimators.truncation import Truncation
+from multicause.estimators.truncation import GREEDY_CANDIDATES, Truncation
 from multicause.models import GaussianNoise, SpikeSlabLinear, SpikeSlabParams, SpikeSlabPrior
 from multicause.posteriors import FactoredPosterior
-from multicause.selection import GPSelect
 
 
 @documented
@@ -33,9 +32,6 @@ class GSC(TruncatedDictionaryEstimator):
     posterior : {"truncated", "exact", "factored"}, default="truncated"
         Exact among the candidates; over all 2^H states; or a product over the latents (mean field), which is fast but
         blind to explaining away. The last two consider all latents, whatever `n_candidates` and `max_active` are.
-    selection : {"model-based", "greedy"} or GPSelect, default="model-based"
-        What chooses the candidates: the model's own selection function, which judges each latent by itself; greedy
-        selection, which takes one after the other, each beside those before it; or a function that is learned jointly.
     noise : {"isotropic", "diagonal", "full"}, default="isotropic"
         Sigma: one variance, one per feature, or any covariance.
     slab : {"diagonal", "full"}, default="diagonal"
@@ -82,7 +78,6 @@ class GSC(TruncatedDictionaryEstimator):
     _parameter_constraints = {
         **TruncatedDictionaryEstimator._parameter_constraints,
         "posterior": [StrOptions({"truncated", "exact", "factored"})],
-        "selection": [StrOptions({"model-based", "greedy"}), GPSelect],
         "noise": [StrOptions({"isotropic", "diagonal", "full"})],
         "slab": [StrOptions({"diagonal", "full"})],
         "slab_update": [StrOptions({"exact", "moments"})],
@@ -113,11 +108,15 @@ class GSC(TruncatedDictionaryEstimator):
         noise = GaussianNoise(self.noise, noise_floor)
         return SpikeSlabLinear(n_components, n_features, prior, noise=noise, fixed=frozenset(self._held))
 
+    @property
+    def _can_select_greedily(self) -> bool:
+        return True
+
     def _truncation(self, n_components: int) -> Truncation:
-        name, everything = type(self).__name__, self.posterior == "exact"
+        everything = self.posterior == "exact"
         n_candidates, max_active = (None, "auto") if everything else (self.n_candidates, self.max_active)
-        greedy = self.selection == "greedy"
-        return Truncation.resolve(name, n_components, n_candidates, max_active, bool(self.singletons), greedy)
+        asked = n_candidates, max_active, bool(self.singletons), self._selects_greedily, GREEDY_CANDIDATES
+        return Truncation.resolve(type(self).__name__, n_components, *asked)
 
     def _posterior(self, n_components: int):
         if self.posterior != "factored":
@@ -125,8 +124,8 @@ class GSC(TruncatedDictionaryEstimator):
         refused = {
             "slab='full'": self.slab == "full",
             "annealing": self.annealing is not None,
-            "a selection": self.selection != "model-based",
-            "monotone": bool(self.monotone),
+            "a selection": self.selection not in ("auto", "model-based"),
+            "monotone": self._keeps_candidates,
         }
         for what, wanted in refused.items():
             if wanted:

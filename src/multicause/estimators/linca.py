@@ -45,6 +45,10 @@ class LinCA(TruncatedDictionaryEstimator):
     def _allows_missing(self) -> bool:
         return True
 
+    @property
+    def _can_select_greedily(self) -> bool:
+        return True
+
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         noise = GaussianNoise(floor=noise_floor)
         return BinaryLinear(

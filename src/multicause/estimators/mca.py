@@ -23,8 +23,7 @@ class MCA(TruncatedDictionaryEstimator):
 
     The M-step W_hd = sum <A_hd> y_d / sum <A_hd>, the same for all noise, weighs each data point by how far latent h is
     the maximum there; the smooth maximum behind A sharpens as the temperature of `annealing` falls. It is a fixed-point
-    step that goes uphill, but may go too far: the free energy rises in practice, and with `monotone=True`, which halves
-    such steps, always.
+    step that goes uphill, but may go too far: such steps are halved (see `monotone`).
 
     With Gaussian noise, annealing goes further than the papers: while hot, latents add up rather than hide each other,
     and components learn most from data points that a single one explains; `smoothing` takes that back. Free energies

@@ -32,6 +32,8 @@ class NonlinearGSC(DictionaryEstimator):
 
     Parameters
     ----------
+    selection : {"model-based"} or GPSelect, default="model-based"
+        What chooses the candidates: the model's own selection function, or one that is learned jointly.
     n_sweeps : int, default=10
         Gibbs sweeps over the candidates from which expectations are taken.
     n_burn_in : int, default=10

@@ -88,7 +88,7 @@ class StreamingEstimator(SelectingEstimator):
         """What a stream has no place for: data points do not come again."""
         asked = {
             "annealing": getattr(self, "annealing", None) is not None,
-            "monotone=True": bool(getattr(self, "monotone", False)),
+            "monotone=True": getattr(self, "monotone", False) not in (False, "auto"),
             "a selection that is learned": self._learned_selection() is not None,
         }
         for what, wanted in asked.items():

@@ -51,6 +51,10 @@ class TruncatedEM(SelectingEstimator):
     selection : {"auto", "model-based"} or GPSelect, default="auto"
         What chooses the candidates: the model's `selection_scores`, or a function that is learned jointly. "auto" asks
         the model where it has them, and learns where it does not.
+    monotone : bool, default=False
+        Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
+        that the free energy never falls. New data have no last candidates: `score` can then be below the last free
+        energy, also on the training data.
 
     Attributes
     ----------

@@ -14,7 +14,7 @@ from multicause.estimators.parameter_checks import check_covariances, check_mean
 from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Outcome, Plan, Stop
-from multicause.learning.initialisation.clusters import start_clusters
+from multicause.learning.initialisation.clusters import best_clusters, start_clusters
 from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
 from multicause.posteriors import TruncatedPosterior
 from multicause.selection import GPSelect
@@ -22,6 +22,8 @@ from multicause.selection import GPSelect
 _RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
 _N_NEAR = 8  # neighbours of a cluster, itself among them
 _ROWS_PER_CLUSTER = 10  # that k-means sees where candidates are sought among neighbours
+
+STARTS = 8  # of k-means, of which the one with the largest free energy is learned on from
 
 
 @documented
@@ -54,6 +56,10 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         Where covariance_type="factor" the densities themselves; "neighbours" looks them up for the neighbours of a data
         point's last candidates alone, and starts from k-means on some of the data: time per iteration hardly grows
         with the number of clusters, of which there should be hundreds.
+    monotone : bool, default=False
+        Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
+        that the free energy never falls. New data have no last candidates: `score` can then be below the last free
+        energy, also on the training data.
     reg_covar : float or "auto", default="auto"
         Added to all variances. "auto" is a millionth of the data's mean variance, so that the unit of the data does not
         matter.
@@ -284,8 +290,9 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         given = self._given((em.model.n_components, em.model.n_features))
         if len(given) == len(GaussianMixtureParams._fields):
             return GaussianMixtureParams(**given)
-        rows_per_cluster = _ROWS_PER_CLUSTER if self.selection == "neighbours" else None
-        return start_clusters(em, rng, rows_per_cluster)._replace(**given)
+        if self.selection == "neighbours":
+            return start_clusters(em, rng, _ROWS_PER_CLUSTER)._replace(**given)
+        return best_clusters(em, rng, 1 if self.covariance_type == "factor" else STARTS)._replace(**given)
 
     def _given(self, shape: tuple[int, int]) -> dict[str, np.ndarray]:
         """The initial values that the user gave, checked."""

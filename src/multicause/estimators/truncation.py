@@ -8,7 +8,7 @@ from multicause.selection.base import Selection
 
 MOST_STATES = 2**20  # per data point: beyond this neither memory nor patience suffices
 AUTO_CANDIDATES = 10
-GREEDY_CANDIDATES = 6  # that were chosen beside each other serve better than ten judged by themselves
+GREEDY_CANDIDATES = 6  # with coefficients, chosen beside each other, serve better than ten judged by themselves
 AUTO_ACTIVE = 5
 
 
@@ -23,14 +23,15 @@ class Truncation:
 
     @classmethod
     def resolve(
-        cls, name: str, n_components: int, n_candidates, max_active, singletons: bool, greedy: bool = False
-    ) -> "Truncation":
+        cls, name: str, n_components: int, n_candidates, max_active, singletons: bool, greedy: bool = False,
+        enough_if_greedy: int = AUTO_CANDIDATES,
+    ) -> "Truncation":  # fmt: skip
         """Fill in the defaults and refuse what cannot be: n_candidates=None makes every cause a candidate."""
         if n_candidates is None:
             n_candidates = n_components
             max_active = n_components if max_active == "auto" else max_active
         if n_candidates == "auto":
-            enough = GREEDY_CANDIDATES if greedy and n_components > AUTO_CANDIDATES else AUTO_CANDIDATES
+            enough = enough_if_greedy if greedy and n_components > AUTO_CANDIDATES else AUTO_CANDIDATES
             n_candidates = min(enough, n_components)
             if max_active != "auto":
                 n_candidates = min(max(n_candidates, max_active), n_components)

@@ -16,6 +16,7 @@ from multicause.estimators import ETNMF, MCA, LinCA
 from multicause.experiments.callbacks import Listener
 from multicause.experiments.experiment import (
     ET,
+    PAPERS_EM,
     Check,
     Experiment,
     Finding,
@@ -79,6 +80,7 @@ def bars_estimator(setting: BarsSetting, n_features: int, seed: int):
     components = {"components": _initial_components(setting, n_features, seed)} if setting.n_init == 1 else {}
     return setting.estimator(
         setting.n_components,
+        **PAPERS_EM,
         n_candidates=setting.n_candidates,
         max_active=MAX_ACTIVE,
         fixed=("activation", "noise_variance"),

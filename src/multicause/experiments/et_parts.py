@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from multicause.datasets import load_mnist, speech_windows
 from multicause.estimators import ETNMF, LinCA
-from multicause.experiments.experiment import ET, Check, Experiment, Outcome, Published, Row, below
+from multicause.experiments.experiment import ET, PAPERS_EM, Check, Experiment, Outcome, Published, Row, below
 from multicause.experiments.figures import Panel, panels
 from multicause.learning import Annealing, DataClassification
 
@@ -66,6 +66,7 @@ def fit_digits(Y: np.ndarray, seed: int, max_iter: int, **settings: Any) -> ETNM
     mean = 2.0 * Y.mean()
     return ETNMF(
         N_PARTS,
+        **PAPERS_EM,
         **settings,
         fixed=("activation", "noise_variance"),
         max_iter=max_iter,
@@ -128,6 +129,7 @@ def fit_speech(
     rng = np.random.default_rng([seed, 1])
     return LinCA(
         n_components,
+        **PAPERS_EM,
         n_candidates=10,
         max_active=4,
         singletons=True,

@@ -43,7 +43,7 @@ def clean_house(seed: int, noise: float, side: int | None = None, start: Start =
             settings["n_components"], settings["patch_size"] ** 2, seed, settings.get("slab", "diagonal")
         )
         settings["init"] = {**drawn, "noise_variance": float(noisy.var())}
-    settings |= {"model": "gsc", "start": "random", "value_range": (0.0, 255.0)}
+    settings |= {"model": "gsc", "start": "random", "monotone": False, "value_range": (0.0, 255.0)}
     result = denoise_image(noisy, random_state=seed, n_jobs=1, **settings)
     n_used = int((result.estimator.activation_ > USED).sum())
     return Cleaned(psnr(house, result.image), result.noise_level, n_used, _shown(noisy), _shown(result.image))

@@ -16,6 +16,7 @@ from multicause.estimators import GSC
 from multicause.experiments.experiment import (
     GSC14,
     NO_FIGURE,
+    PAPERS_EM,
     Check,
     Experiment,
     Finding,
@@ -55,6 +56,7 @@ def fit_directions(
     """EM on one thread for as many causes as observed dimensions."""
     drawn = papers_start(X, seed, **settings) if start == "paper" else own_start(X)
     init = {**drawn, **settings.pop("init", {})}
+    settings = {**PAPERS_EM, **settings}
     return GSC(X.shape[1], init=init, max_iter=max_iter, tol=tol, random_state=seed, n_jobs=1, **settings).fit(X)
 
 

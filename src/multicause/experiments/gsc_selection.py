@@ -13,7 +13,7 @@ import numpy as np
 
 from multicause.datasets import bar_components
 from multicause.estimators import GSC
-from multicause.experiments.experiment import GSC14, Check, Experiment, Published, Row
+from multicause.experiments.experiment import GSC14, PAPERS_EM, Check, Experiment, Published, Row
 from multicause.experiments.figures import intervals
 from multicause.experiments.gsc_mixing import Start, papers_draw
 from multicause.metrics import posterior_quality
@@ -56,7 +56,7 @@ def mean_qualities(
     if start == "paper":
         init = {**papers_draw(n_components, X.shape[1], seed, slab), "noise_variance": float(X.var(axis=0).mean())}
     lengths: dict[str, Any] = {"max_iter": max_iter, "tol": 0.0, "start": "random", "random_state": seed, "n_jobs": 1}
-    fit = GSC(n_components, slab=slab, slab_update=slab_update, init=init, **lengths, **posterior).fit(X)
+    fit = GSC(n_components, slab=slab, slab_update=slab_update, init=init, **lengths, **PAPERS_EM | posterior).fit(X)
     generating = GSC.from_parameters(**truth._asdict(), n_jobs=1, **posterior)
     return Qualities(mean_quality(fit, X), mean_quality(generating, X))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from multicause.datasets import AcousticMixtures, Bars, make_bars
 from multicause.estimators import MCA, MCA3, RestrictedMCA
-from multicause.experiments.experiment import fit_quietly
+from multicause.experiments.experiment import PAPERS_EM, fit_quietly
 from multicause.learning import Annealing, ConditionalCooling, Stop
 from multicause.metrics import Recovery, found_causes
 
@@ -74,7 +74,7 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
             setting.initial_temperature or 5.0, 1.05, parameter_noise=setting.parameter_noise, noise_scale=1.0
         )
         common |= {"init": {"activation": 1.0 / setting.n_components}, "annealing": annealing, "noise": "poisson"}
-        return MCA(setting.n_components, n_candidates=6, max_active=4, **common)
+        return MCA(setting.n_components, n_candidates=6, max_active=4, **PAPERS_EM, **common)
     if setting.algorithm == "MCA3":
         drawn = setting.init == "random" and setting.n_init == 1
         init: Any = {"components": _initial_fields(setting.n_components, n_features, seed)} if drawn else setting.init

@@ -7,7 +7,17 @@ from functools import partial
 import numpy as np
 
 from multicause.estimators import LinCA
-from multicause.experiments.experiment import ET, GSC14, Estimate, Experiment, Finding, Outcome, Published, Row
+from multicause.experiments.experiment import (
+    ET,
+    GSC14,
+    PAPERS_EM,
+    Estimate,
+    Experiment,
+    Finding,
+    Outcome,
+    Published,
+    Row,
+)
 from multicause.experiments.figures import Point, curves
 from multicause.experiments.timing import Problem, intervals, loglog_slope, seconds_per_iteration
 from multicause.models import SpikeSlabLinear
@@ -32,7 +42,7 @@ def linca_seconds(problem: Problem) -> float:
         problem.n_components,
         n_candidates=problem.n_candidates,
         max_active=problem.max_active,
-        monotone=False,
+        **PAPERS_EM,
         max_iter=8,
         tol=0.0,
         random_state=0,

@@ -11,6 +11,7 @@ from multicause.estimators import GSC, MCA, LinCA
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.callbacks import IterationClock
+from multicause.experiments.experiment import PAPERS_EM
 from multicause.models import BinaryLinear, DictionaryParams, MaximalCauses, SpikeSlabLinear, SpikeSlabParams, combine
 from multicause.posteriors import TruncatedPosterior
 
@@ -79,7 +80,15 @@ def disturbed_start(problem: Problem, max_iter: int) -> tuple[np.ndarray, Any]:
 
 def _estimator(problem: Problem, max_iter: int, **settings: Any) -> Any:
     truncation = {"n_candidates": problem.n_candidates, "max_active": problem.max_active}
-    settings = {**truncation, "max_iter": max_iter, "tol": 0.0, "random_state": 0, "start": "random", **settings}
+    settings = {
+        **PAPERS_EM,
+        **truncation,
+        "max_iter": max_iter,
+        "tol": 0.0,
+        "random_state": 0,
+        "start": "random",
+        **settings,
+    }
     return ESTIMATORS[problem.model](problem.n_components, **settings)
 
 

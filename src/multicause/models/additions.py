@@ -33,6 +33,7 @@ class Additions:
     most_rows: ClassVar[int | None] = None  # from which to learn, where each costs much
     n_candidates: ClassVar[int] = 8  # that do while components are looked for
     max_active: ClassVar[int] = 5
+    greedy: ClassVar[bool] = True  # whether candidates may be chosen beside each other then, where that is asked for
 
     @property
     def learner(self) -> Any:
@@ -157,9 +158,13 @@ class MaximalAdditions(Additions):
 
 @dataclass(frozen=True)
 class SlabAdditions(Additions):
-    """Latents with coefficients: added ones have the slab N(0, 1), their components carry the scale."""
+    """Latents with coefficients: added ones have the slab N(0, 1), their components carry the scale.
+
+    Six candidates that are chosen beside each other explain a row by anything while components are still wrong.
+    """
 
     has_coefficients: ClassVar[bool] = True
+    greedy: ClassVar[bool] = False
 
     def nothing(self, params: Params) -> Params:
         slab = np.eye(len(params.components)) if params.slab_covariance.ndim == 2 else np.ones(len(params.components))

@@ -109,9 +109,10 @@ class PreparedTruncated(PreparedPosterior):
 
     def statistics(self, chunk: Chunk) -> EStepResult:
         weights = chunk.row_weights()
-        found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates) if self._is_plain else None
-        if found is not None:
-            return found
+        if self._is_plain:
+            found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates, self.posterior.greedy)
+            if found is not None:
+                return found
         terms, candidates = self._begin(chunk)
         accumulated = self.e_step.accumulate(terms, candidates, weights)
         if self.posterior.monotone or self.posterior.n_near is not None:
@@ -123,15 +124,13 @@ class PreparedTruncated(PreparedPosterior):
         rows = rows_in_memory(chunks) if self._is_plain else None
         if rows is None or chunks[0].recall(Incomplete) is not None:
             return None
-        shared = self.e_step.shared_sums(*rows, self.posterior.n_candidates)
+        shared = self.e_step.shared_sums(*rows, self.posterior.n_candidates, self.posterior.greedy)
         return None if shared is None else Together(chunks, shared)
 
     @property
     def _is_plain(self) -> bool:
         """Whether the model's own selection is all there is."""
-        return type(self.selector) is Selector and not (
-            self.posterior.monotone or self.posterior.greedy or self.posterior.n_near is not None
-        )
+        return type(self.selector) is Selector and not (self.posterior.monotone or self.posterior.n_near is not None)
 
     @property
     def _is_local(self) -> bool:

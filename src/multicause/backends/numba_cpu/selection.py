@@ -141,6 +141,68 @@ def _eliminate(g, factor, c, diagonal):
         diagonal[h] = max(diagonal[h] - column[h] * column[h], 1.0)  # 1 is the least it can be
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def select_binary_greedily(linear, overlaps, n_candidates):
+    """Binary latents that add up: first those of a state that grows one by one, as long as its log joint rises.
+
+    The others are judged beside that state: by what they add to it, or by what they gain in the place of one of its
+    latents, whichever is more. `binary_linear` says what linear terms a and overlaps G are.
+    """
+    n_rows, n_latents = linear.shape
+    chosen = np.empty((n_rows, n_candidates), dtype=np.int32)
+    best = np.empty(n_candidates, dtype=np.float32)
+    which, state = np.empty(n_candidates, dtype=np.int32), np.empty(n_candidates, dtype=np.int32)
+    gain, score, columns = np.empty(n_latents), np.empty(n_latents), np.empty((n_candidates, n_latents))
+    for n in range(n_rows):
+        gain[:] = linear[n]
+        size = _grow_state(overlaps, n, (gain, score, columns), state)
+        for h in range(n_latents):
+            score[h] = max(score[h], gain[h])
+        for i in range(size):
+            loss = gain[state[i]] + columns[i, state[i]]
+            for h in range(n_latents):
+                score[h] = max(score[h], gain[h] + columns[i, h] - loss)
+        filled = 0
+        for h in range(n_latents):
+            filled = _offer(np.float32(score[h]), h, best, which, filled)
+        _write_rising(which, chosen[n])
+    return chosen
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _grow_state(overlaps, n, work, state):
+    """Returns the number of latents in the state; gain <- what each latent adds to it, columns <- overlaps with it.
+
+    The score of those in the state becomes infinite, that of the others minus infinity.
+    """
+    gain, score, columns = work
+    score[:] = -np.inf
+    size = 0
+    while size < state.size:
+        best, largest = 0, np.float32(0.0)
+        for h in range(gain.size):
+            if np.float32(gain[h]) > largest and score[h] < 0.0:
+                best, largest = h, np.float32(gain[h])
+        if largest <= 0.0:
+            break
+        _binary_overlaps(overlaps, n, best, columns[size])
+        for h in range(gain.size):
+            gain[h] -= columns[size, h]
+        state[size], score[best] = best, np.inf
+        size += 1
+    return size
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _binary_overlaps(overlaps, n, g, column):
+    """column <- G_hg for all latents h, on the entries observed in a row."""
+    if overlaps.partial.size > 0 and overlaps.partial[n]:
+        for h in range(column.size):
+            column[h] = observed_overlap(overlaps.components[h], overlaps.components[g], overlaps.observed[n])
+    else:
+        column[:] = overlaps.gram[g]
+
+
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def upper_bound_scores(Y, alone, natural, partition, saturated, log_activation):
     """log pi_h + sum_{d: W_hd > y_d} [y eta(W) - A(W) - saturated]: the bound of ET eq. 28 for an exponential family.

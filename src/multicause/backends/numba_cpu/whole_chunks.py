@@ -12,7 +12,12 @@ import numpy as np
 from numba import njit
 
 from multicause.backends.numba_cpu import binary_linear, maximal_causes, spike_slab_linear
-from multicause.backends.numba_cpu.selection import squared_excess_scores, top_candidates, top_singletons
+from multicause.backends.numba_cpu.selection import (
+    select_binary_greedily,
+    squared_excess_scores,
+    top_candidates,
+    top_singletons,
+)
 from multicause.backends.numba_cpu.spike_slab_linear import symmetric
 from multicause.backends.numba_cpu.teamwork import Team, add_up, take_chunk  # noqa: F401  (Team for the E-steps)
 
@@ -77,11 +82,13 @@ def _project(Y, projection, shift, linear):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
-    """Linear binary latents; `constants` are W^T / sigma^2, the offset, the scale of scores, 1 / sigma^2 (D,) and H'.
+    """Linear binary latents.
+
+    `constants` are W^T / sigma^2, the offset, the scale of scores, 1 / sigma^2 (D,), H', and whether it is greedy.
 
     Sums are w_n <s>, w_n <s s^T>, w_n <s> y^T.
     """
-    projection, offset, scale, precision, n_candidates = constants
+    projection, offset, scale, precision, n_candidates, greedy = constants
     D, H = projection.shape
     space = np.empty((_most_rows(team.borders), H))
     nothing = np.zeros(1), np.zeros((0, 0))
@@ -96,7 +103,10 @@ def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
             team.counters[0] = team.totals.shape[0]  # nobody need go on
             return
         _project(Y, projection, offset, linear)
-        candidates = top_candidates(linear, offset, scale, n_candidates)
+        if greedy:
+            candidates = select_binary_greedily(linear, overlaps, n_candidates)
+        else:
+            candidates = top_candidates(linear, offset, scale, n_candidates)
         sums = binary_linear.Sums(ss, nothing[1], nothing[0])
         log_normaliser, energy = _enumerate_binary(
             linear, overlaps, candidates, tree, singletons, weights, sums, linear

@@ -8,8 +8,9 @@ Rows are drawn along a random direction through the data, not by their numbers: 
 a row has a weight of two or is given twice.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from scipy.special import expit, logit
 from multicause.execution.chunks import Chunk, split
 from multicause.execution.in_process import InProcess
 from multicause.learning.initialisation.rows import draw_rows, evenly, sample_rows
+from multicause.learning.stopping import GainBelow
 from multicause.models.additions import Additions, additions_to
 from multicause.models.base import combine
 from multicause.models.dictionary_model import inverse_norms
@@ -32,6 +34,8 @@ _WELL_EXPLAINED = 0.9  # of the average of what is left of a row: below it, it i
 _HARDLY_USED = 10.0 * RAREST
 _ALIKE = 0.95  # cosine of two components beyond which they are one
 _GROUP = 4  # latents at most that depend on each other
+_REST = 1e-3  # gain of the free energy per data point below which the search is at rest
+_BEYOND_CHANCE = 5.0  # standard errors of what is left of a latent's rows
 _DEPENDENT = 4.0  # standard deviations of a count of pairs beyond which they are no chance
 
 
@@ -42,7 +46,9 @@ class Search:
     Parameters
     ----------
     n_rounds : int
-        Most rounds.
+        Most rounds of a search.
+    n_rounds_in_all : int
+        After so many rounds no other search begins.
     n_steps : int
         EM steps of each.
     patience : int
@@ -52,6 +58,7 @@ class Search:
     """
 
     n_rounds: int = 20
+    n_rounds_in_all: int = 40
     n_steps: int = 6
     patience: int = 5
     least_rows: int = 5000
@@ -60,6 +67,7 @@ class Search:
     least_gain: float = 2e-3  # of all that was gained before, or of a nat per data point, for a round to be a success
     n_refits: int = 3  # of proposals
     proposals_per_latent: float = 2.0
+    n_last_steps: int = 50  # EM steps with all candidates, at most
     worth: float = 0.5  # gain of a proposal over the loss of what it replaces, at the least
 
     def __call__(self, em: Any, rng: np.random.Generator) -> Any:
@@ -77,14 +85,31 @@ class Search:
             min(additions.n_candidates, model.n_components),
             min(additions.max_active, em.posterior.max_active, model.n_components),
             em.posterior.singletons,
-            greedy=em.posterior.greedy,
+            greedy=em.posterior.greedy and additions.greedy,
         )
         executor = em.executor if type(em.executor) is InProcess else InProcess()
         local = LocalEM(additions.learner, posterior, executor, split(X, model.n_components, weights=weights))
         sample = Sample(X, weights, np.arange(len(X)))
-        found = _Searching(self, local, additions, sample, rng).run(additions.nothing(drawn))
+        found = self._believed(partial(_Searching, self, local, additions, sample, rng), additions.nothing(drawn))
         idle = found.activation <= _HARDLY_USED  # nothing was found for them: EM may yet find a use
-        return found._replace(components=np.where(idle[:, None], drawn.components, additions.lifted(found.components)))
+        components = np.where(idle[:, None], drawn.components, additions.lifted(found.components))
+        as_it_learns = replace(local, model=model, posterior=replace(em.posterior, monotone=False))
+        return as_it_learns.best_of_steps(found._replace(components=components), self.n_last_steps)
+
+    def _believed(self, begin: "Callable[[], _Searching]", nothing: Any) -> Any:
+        """The best of several searches.
+
+        One is believed in which no latent's rows are worse explained than by chance, or two that end alike: there are
+        many ways to go astray.
+        """
+        ends: list[Found] = []
+        while sum(end.n_rounds for end in ends) < self.n_rounds_in_all:
+            ends.append(begin().run(nothing))
+            best = max(ends, key=lambda end: end.free_energy)
+            alike = sum(end.free_energy >= best.free_energy - best.noticed for end in ends)
+            if alike > 1 or best.is_content:
+                break
+        return best.params
 
 
 class Sample(NamedTuple):
@@ -108,6 +133,16 @@ class Standing(NamedTuple):
 
     params: Any
     e_step: EStepResult
+
+
+class Found(NamedTuple):
+    """The end of a search."""
+
+    params: Any
+    free_energy: float  # of all data
+    noticed: float  # by how much another one must be better to be another one
+    n_rounds: int
+    is_content: bool  # no latent's rows are worse explained than by chance
 
 
 class Proposals(NamedTuple):
@@ -135,6 +170,18 @@ class LocalEM:
             standing = self.e_step(self.model.m_step(standing.params, standing.e_step.statistics))
         return standing
 
+    def best_of_steps(self, params: Any, n_steps: int) -> Any:
+        """The parameters with the largest free energy on the way to rest, on which it may fall."""
+        standing = best = self.e_step(params)
+        weight = sum(chunk.row_weights().sum() for chunk in self.chunks)
+        at_rest = GainBelow(_REST)
+        for _ in range(n_steps):
+            if at_rest(standing.e_step.free_energy / weight):
+                break
+            standing = self.steps(standing, 1)
+            best = max(best, standing, key=lambda one: one.e_step.free_energy)
+        return best.params
+
     def ask(self, params: Any, question: str) -> np.ndarray:
         prepared = self.posterior.prepare(self.model, params)
         return np.concatenate(list(self.executor.map(getattr(prepared, question), self.chunks)))
@@ -151,11 +198,13 @@ class _Searching:
         self.turn = 0
         self.tried: set[tuple[int, ...]] = set()  # what was moved since the last success
 
-    def run(self, params: Any) -> Any:
-        """The best parameters that were found."""
+    def run(self, params: Any) -> Found:
+        """The best parameters on the way from these."""
         best, failures, at_rest = self.em.e_step(params), 0, False
         first, weight = best.e_step.free_energy, self.sample.weights.sum()
-        for _ in range(self.settings.n_rounds):
+        n_rounds = 0
+        while n_rounds < self.settings.n_rounds:
+            n_rounds += 1
             trial = self._round(best)
             enough = self.settings.least_gain * max(best.e_step.free_energy - first, weight)
             gain = -np.inf if trial is None else trial.e_step.free_energy - best.e_step.free_energy
@@ -171,20 +220,42 @@ class _Searching:
                 best = max(best, polished, key=lambda standing: standing.e_step.free_energy)
             elif trial is None or failures > self.settings.patience:
                 break
-        return best.params
+        return Found(best.params, best.e_step.free_energy, enough, n_rounds, self._is_content(best.params))
+
+    def _is_content(self, params: Any) -> bool:
+        means, _, mean = self._explained(params)
+        return self._beyond_chance(means, mean).size == 0
+
+    def _beyond_chance(self, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """Latents whose data points are explained worse than others, the worst first."""
+        unexplained, weights = self._unexplained(mean), self.sample.weights
+        misfit, average = self._misfit(means, mean), np.average(unexplained, weights=weights)
+        spread = np.sqrt(np.average(np.square(unexplained - average), weights=weights))
+        chance = average + _BEYOND_CHANCE * spread / np.sqrt(np.maximum(weights @ means, 1.0))
+        worst = np.argsort(-misfit, kind="stable")
+        return worst[misfit[worst] > chance[worst]]
+
+    def _explained(self, params: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Posterior means of the latents and of their coefficients, and what they explain of each row."""
+        means = self.em.ask(params, "means")
+        codes = self.em.ask(params, "codes") if self.additions.has_coefficients else means
+        return means, codes, self._mean(params, means, codes)
+
+    def _unexplained(self, mean: np.ndarray) -> np.ndarray:
+        """What is left of each row, squared."""
+        X = self.sample.X
+        return np.square(np.where(np.isnan(X), 0.0, X - mean)).sum(axis=1)
 
     def _round(self, best: Standing) -> Standing | None:
         """The parameters with some latents moved, after a few EM steps; None where nothing is worth moving."""
-        means = self.em.ask(best.params, "means")
-        codes = self.em.ask(best.params, "codes") if self.additions.has_coefficients else means
-        mean = self._mean(best.params, means, codes)
+        means, codes, mean = self._explained(best.params)
         losses = self._losses(best.params, means)
         weakest = np.argsort(losses, kind="stable")
         proposals = self._proposals(best.params, mean, self.most)
         worth = proposals.gains > self.settings.worth * losses[weakest[: len(proposals.gains)]]
         moved = weakest[: int(np.argmin(np.append(worth, False)))]
         if moved.size == 0 or tuple(moved) in self.tried:
-            moved = self._suspects(means, mean, losses)
+            moved = self._suspects(best.params, means, mean, losses)
             kept = np.isin(np.arange(self.H), moved, invert=True)
             mean = self._mean(best.params, means * kept, codes * kept)
             proposals = self._proposals(best.params, mean, len(moved), kept)
@@ -205,8 +276,8 @@ class _Searching:
         """What is explained of each row; what is missing counts as explained."""
         return self.em.model.superpose(params, self.additions.states(means, codes))
 
-    def _suspects(self, means: np.ndarray, mean: np.ndarray, losses: np.ndarray) -> np.ndarray:
-        """Latents to look for anew, all at once, where no single one is worth moving: two kinds, in turns."""
+    def _suspects(self, params: Any, means: np.ndarray, mean: np.ndarray, losses: np.ndarray) -> np.ndarray:
+        """Latents to look for anew, all at once, where no single one is worth moving: of three kinds."""
         self.turn += 1
         weakest = int(np.argmin(losses))
         is_weak = losses[weakest] < _WEAK * np.median(losses)
@@ -214,7 +285,19 @@ class _Searching:
         if ill_fitting.size and self.turn % 2:
             return ill_fitting
         dependent = self._dependent(means)
-        return dependent if dependent.size else ill_fitting
+        if dependent.size or ill_fitting.size:
+            return dependent if dependent.size else ill_fitting
+        return self._neighbours(params.components, means, mean)
+
+    def _neighbours(self, components: np.ndarray, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """The next one of those whose data points are explained worst, and the components that are most like it."""
+        unit = inverse_norms(components)[:, None] * components
+        for h in self._beyond_chance(means, mean):
+            group = np.argsort(-np.abs(unit @ unit[h]), kind="stable")[:_GROUP]
+            if tuple(sorted(group)) not in self.tried:
+                self.tried.add(tuple(sorted(group)))
+                return group
+        return np.zeros(0, dtype=int)
 
     def _dependent(self, means: np.ndarray) -> np.ndarray:
         """Groups that are active together far more or less often than by chance."""
@@ -239,13 +322,15 @@ class _Searching:
 
     def _ill_fitting(self, means: np.ndarray, mean: np.ndarray, weakest: int) -> np.ndarray:
         """The weakest latent, and the next one of those whose data points are explained worst: it may stand for two."""
-        X, weights, _ = self.sample
-        unexplained = weights * np.square(np.where(np.isnan(X), 0.0, X - mean)).sum(axis=1)
-        misfit = (unexplained @ means) / np.maximum(weights @ means, 1.0)
-        for h in np.argsort(-misfit, kind="stable"):
+        for h in np.argsort(-self._misfit(means, mean), kind="stable"):
             if h != weakest and (weakest, int(h)) not in self.tried:
                 return np.array([weakest, h])
         return np.zeros(0, dtype=int)
+
+    def _misfit(self, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
+        """What is left of the data points that use each latent, on average, (H,)."""
+        weights = self.sample.weights
+        return ((weights * self._unexplained(mean)) @ means) / np.maximum(weights @ means, 1.0)
 
     def _proposals(self, params: Any, mean: np.ndarray, n: int, beside: np.ndarray | None = None) -> Proposals:
         """At most n latents that explain what is badly explained: each refitted to what is left, the best chosen.

@@ -21,6 +21,18 @@ _MOST_LLOYD_STEPS = 10
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
 
 
+def best_clusters(em: EM, rng: np.random.Generator, n_starts: int) -> Any:
+    """The parameters with the largest free energy of several starts: two clusters in one place never part again."""
+    best, largest = None, -np.inf
+    for _ in range(n_starts):
+        params = start_clusters(em, rng)
+        free_energy = em.expectations(params).free_energy if n_starts > 1 else np.inf
+        em.executor.forget(em.chunks)  # its candidates: they are none of the next start's
+        if best is None or free_energy > largest:
+            best, largest = params, free_energy
+    return best
+
+
 def start_clusters(em: EM, rng: np.random.Generator, rows_per_cluster: int | None = None) -> Any:
     """Parameters of a mixture from a few steps of k-means, after k-means++.
 

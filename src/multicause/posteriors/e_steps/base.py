@@ -114,7 +114,7 @@ class TruncatedEStep(ABC):
 
     def select_greedily(self, terms: Any, n_candidates: int) -> np.ndarray:
         """Greedy selection: candidates one by one, each judged given those before it, (N, H')."""
-        raise TypeError(f"{type(self.model).__name__} has no greedy selection: it lacks greedy_scores.")
+        raise TypeError(f"{type(self.model).__name__} has no greedy selection.")
 
     def search_locally(self, n_near: int) -> None:
         """Prepare `among_neighbours`, with so many neighbours of each latent."""
@@ -145,7 +145,7 @@ class TruncatedEStep(ABC):
         raise TypeError(f"{type(self.model).__name__} does not say how certain its noiseless data are.")
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
     ) -> SharedSums | None:
         """The E-step of the chunks of X between the borders, candidates by `select`; None where there is no short way.
 
@@ -154,9 +154,9 @@ class TruncatedEStep(ABC):
         """
         return None
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> EStepResult | None:
+    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False) -> EStepResult | None:
         """The same for one chunk, on this thread."""
-        shared = self.shared_sums(Y, np.array([0, len(Y)]), weights, n_candidates)
+        shared = self.shared_sums(Y, np.array([0, len(Y)]), weights, n_candidates, greedy)
         if shared is None:
             return None
         shared.work()

@@ -74,6 +74,10 @@ class BinaryLinearEStep(TruncatedEStep):
         linear = terms.linear - terms.unseen if terms.unseen.size else terms.linear
         return numba_cpu.load("selection").top_candidates(linear, self.offset, self._cosine_scale, n_candidates)
 
+    def select_greedily(self, terms: RowTerms, n_candidates: int) -> np.ndarray:
+        """Latents of a state that grows by them, then those that might join it or take a place in it."""
+        return numba_cpu.load("selection").select_binary_greedily(terms.linear, terms.overlaps, n_candidates)
+
     @cached_property
     def _cosine_scale(self) -> np.ndarray:
         """1 / |W_h|, times what keeps scores within float32."""
@@ -115,13 +119,13 @@ class BinaryLinearEStep(TruncatedEStep):
         return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), means)
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
     ) -> SharedSums | None:
-        if self.model.selection_rule == "upper_bound":
+        if self.model.selection_rule == "upper_bound" and not greedy:
             return None
         D, H = self.projection.shape
         precision = np.full(D, 1.0 / self.params.noise_variance)
-        constants = self.projection, self.offset, self._cosine_scale, precision, n_candidates
+        constants = self.projection, self.offset, self._cosine_scale, precision, n_candidates, greedy
         overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)
         tree, kernel = subset_tree(n_candidates, self.max_active), numba_cpu.load("whole_chunks").binary
 

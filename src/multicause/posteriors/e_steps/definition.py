@@ -10,7 +10,7 @@ from multicause.models.base import Cleans, HasCoefficients, calling, combine
 from multicause.models.subsets import count_subsets, tree_subsets
 from multicause.posteriors.base import free_energy
 from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
-from multicause.selection.greedy import select_greedily
+from multicause.selection.greedy import grow_and_judge, select_greedily
 from multicause.selection.model_based import top_candidates
 
 _BLOCK_NUMBERS = 2**21  # of the states, or of the data they cause, that are written out at once
@@ -46,10 +46,11 @@ class DefinitionEStep(TruncatedEStep):
         return top_candidates(scores, n_candidates)
 
     def select_greedily(self, Y: np.ndarray, n_candidates: int) -> np.ndarray:
-        if not hasattr(self.model, "greedy_scores"):
-            return super().select_greedily(Y, n_candidates)
-        scores = partial(self.model.greedy_scores, self.params, Y)
-        return select_greedily(scores, len(Y), self.model.n_components, n_candidates)
+        if hasattr(self.model, "greedy_scores"):
+            scores = partial(self.model.greedy_scores, self.params, Y)
+            return select_greedily(scores, len(Y), self.model.n_components, n_candidates)
+        log_joint = partial(self.model.log_joint, self.params)
+        return grow_and_judge(log_joint, Y, self.model.n_components, n_candidates)
 
     def free_energies(self, Y: np.ndarray, candidates: np.ndarray) -> np.ndarray:
         return np.concatenate([self._weigh(*block)[0] for block in self._blocks(Y, candidates)])

@@ -103,7 +103,7 @@ class MaximalCausesEStep(MeanNoiseEStep):
         return Accumulated(free_energies, statistics, means)
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
     ) -> SharedSums | None:
         if not self.gaussian:
             return None

@@ -181,10 +181,10 @@ class SpikeSlabEStep(TruncatedEStep):
         return Accumulated(free_energies, statistics, moments.s)
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
     ) -> SharedSums | None:
         """Of complete rows; those of correlated coefficients are slower by far than what lies between calls."""
-        if self.correlated or self.model.noise.shape == "full":
+        if greedy or self.correlated or self.model.noise.shape == "full":
             return None
         D, H = self.projection.shape
         problem = self.complete
