@@ -1,6 +1,6 @@
 """One pass of `partial_fit` over a million points against a fit: `python benchmarks/stream.py [N [M]]`.
 
-Prints the free energy per data point of both, on data held out, from the same good start and from the default one, and the
+Prints the free energy per data point of both, on data held out, from the same good start and by default, and the
 memory that the stream added. Batches are drawn as they are needed; the fit gets the first M points, 200 000 by default.
 """
 

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
@@ -425,3 +426,11 @@ def test_the_docstring_names_the_real_arguments():
     section = inspect.getdoc(UPoE).split("Parameters\n")[1].split("Attributes\n")[0]
     named = [line.split(" : ")[0] for line in section.splitlines() if " : " in line and not line.startswith(" ")]
     assert named == list(inspect.signature(UPoE).parameters)
+
+
+def test_rows_are_held_out_of_a_memory_map_as_of_an_array(tmp_path):
+    X = np.random.default_rng(0).laplace(size=(60, 4))
+    np.save(tmp_path / "x.npy", X)
+    held_out = UPoE(2, validation_fraction=0.3, max_iter=3, random_state=0)
+    mapped = clone(held_out).fit(np.load(tmp_path / "x.npy", mmap_mode="r"))
+    np.testing.assert_array_equal(mapped.components_, clone(held_out).fit(X).components_)

@@ -37,7 +37,8 @@ class RowSource(ABC):
         if isinstance(key, slice):
             start, stop, step = key.indices(len(self))
             return np.ascontiguousarray(self._read(start, max(start, stop)), dtype=self.dtype)[::step]
-        return self._take(np.asarray(key))
+        rows = np.asarray(key)
+        return self._take(np.flatnonzero(rows) if rows.dtype == bool else rows)
 
     def _take(self, rows: np.ndarray) -> np.ndarray:
         taken = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
