@@ -49,10 +49,10 @@ def _bars(records: dict[str, Any], estimator: str, experiment: str) -> str:
 
 
 def _sources(records: dict[str, Any]) -> str:
-    row = _row(records, "upoe-recovery", "50 super-Gaussian sources (ours)", "Amari index, UPoE, parallel", "FastICA: ")
+    row = _row(records, "upoe-recovery", "5 super-Gaussian sources (ours)", "Amari index, UPoE, parallel", "FastICA: ")
     rival = _row(records, "upoe-recovery", row["setting"], row["measure"], "Picard: ")
     protocol = f"Amari index, 0 is perfect, {_trials(row)}; `reproduce upoe-recovery`"
-    return f"| `UPoE`, 50 sources | {row['measured']:.4f} | {row['published']}; {rival['published']} | {protocol} |"
+    return f"| `UPoE`, 5 sources | {row['measured']:.4f} | {row['published']}; {rival['published']} | {protocol} |"
 
 
 def table(everything: list[dict], counts: dict[str, int]) -> str:
