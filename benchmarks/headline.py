@@ -47,10 +47,12 @@ def _bars(records: dict[str, Any], estimator: str, experiment: str) -> str:
 
 
 def _sources(records: dict[str, Any]) -> str:
-    row = _row(records, "upoe-recovery", "50 super-Gaussian sources (ours)", "Amari index, UPoE, parallel", "FastICA: ")
-    rival = _row(records, "upoe-recovery", row["setting"], row["measure"], "Picard: ")
+    settings = {row["setting"] for row in records["upoe-recovery"]["rows"]}
+    numbers = [int(setting.split()[0]) for setting in settings if setting.endswith("super-Gaussian sources (ours)")]
+    setting, measure = f"{max(numbers)} super-Gaussian sources (ours)", "Amari index, UPoE, parallel"
+    row, rival = (_row(records, "upoe-recovery", setting, measure, name) for name in ("FastICA: ", "Picard: "))
     protocol = f"Amari index, 0 is perfect, {_trials(row)}; `reproduce upoe-recovery`"
-    return f"| `UPoE`, 50 sources | {row['measured']:.4f} | {row['published']}; {rival['published']} | {protocol} |"
+    return f"| `UPoE`, {max(numbers)} sources | {row['measured']:.4f} | {row['published']}; {rival['published']} | {protocol} |"
 
 
 def table(everything: list[dict], counts: dict[str, int]) -> str:
