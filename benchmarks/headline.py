@@ -52,7 +52,8 @@ def _sources(records: dict[str, Any]) -> str:
     setting, measure = f"{max(numbers)} super-Gaussian sources (ours)", "Amari index, UPoE, parallel"
     row, rival = (_row(records, "upoe-recovery", setting, measure, name) for name in ("FastICA: ", "Picard: "))
     protocol = f"Amari index, 0 is perfect, {_trials(row)}; `reproduce upoe-recovery`"
-    return f"| `UPoE`, {max(numbers)} sources | {row['measured']:.4f} | {row['published']}; {rival['published']} | {protocol} |"
+    beside = f"{row['published']}; {rival['published']}"
+    return f"| `UPoE`, {max(numbers)} sources | {row['measured']:.4f} | {beside} | {protocol} |"
 
 
 def table(everything: list[dict], counts: dict[str, int]) -> str:
