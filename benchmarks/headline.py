@@ -25,14 +25,12 @@ def _pictures(records: dict[str, Any]) -> str:
         rows = (_row(records, "pictures", f"all pictures, noise {x} (ours)", f"PSNR in dB, {who}") for x in LEVELS)
         return " / ".join(f"{row['measured']:.2f}" for row in rows)
 
-    ours = decibels("denoise_image")
     settings = {row["setting"] for row in records["pictures"]["rows"]}
     n_pictures = sum(setting.endswith("noise 15 (ours)") for setting in settings) - 1  # one line is of all of them
-    rows = [_row(records, "pictures", f"house, noise {x} (ours)", "PSNR in dB, denoise_image") for x in LEVELS]
-    trials = _trials(min(rows, key=lambda row: row["trials"][0]))
+    trials = _trials(_row(records, "pictures", "house, noise 15 (ours)", "PSNR in dB, denoise_image"))
     protocol = f"PSNR in dB, mean of {n_pictures} pictures, noise of 15 / 25 / 50, {trials}; `reproduce pictures`"
     others = f"BM3D, told the noise level: {decibels('BM3D')}; non-local means, told: {decibels('non-local means')}"
-    return f"| `denoise_image`, told nothing | {ours} | {others} | {protocol} |"
+    return f"| `denoise_image`, told nothing | {decibels('denoise_image')} | {others} | {protocol} |"
 
 
 def _bars(records: dict[str, Any], estimator: str, experiment: str) -> str:
@@ -49,10 +47,13 @@ def _bars(records: dict[str, Any], estimator: str, experiment: str) -> str:
 
 
 def _sources(records: dict[str, Any]) -> str:
-    row = _row(records, "upoe-recovery", "5 super-Gaussian sources (ours)", "Amari index, UPoE, parallel", "FastICA: ")
-    rival = _row(records, "upoe-recovery", row["setting"], row["measure"], "Picard: ")
+    settings = {row["setting"] for row in records["upoe-recovery"]["rows"]}
+    numbers = [int(setting.split()[0]) for setting in settings if setting.endswith("super-Gaussian sources (ours)")]
+    setting, measure = f"{max(numbers)} super-Gaussian sources (ours)", "Amari index, UPoE, parallel"
+    row, rival = (_row(records, "upoe-recovery", setting, measure, name) for name in ("FastICA: ", "Picard: "))
     protocol = f"Amari index, 0 is perfect, {_trials(row)}; `reproduce upoe-recovery`"
-    return f"| `UPoE`, 5 sources | {row['measured']:.4f} | {row['published']}; {rival['published']} | {protocol} |"
+    beside = f"{row['published']}; {rival['published']}"
+    return f"| `UPoE`, {max(numbers)} sources | {row['measured']:.4f} | {beside} | {protocol} |"
 
 
 def table(everything: list[dict], counts: dict[str, int]) -> str:

@@ -268,7 +268,7 @@ def test_demo_finds_all_causes_and_leaves_a_page_and_pictures(folder, monkeypatc
     page = folder / "shown/here/index.html"
     assert page.read_text().count("all 12 causes found") == 2
     before, after = re.search(r"([\d.]+) dB before, ([\d.]+) dB after", said).groups()
-    assert float(after) > float(before) + 8.0
+    assert float(after) > float(before) + 6.0  # a quarter of the noise is left, or less
     assert page.read_text().index("A photograph without its noise") < page.read_text().index("LinCA on signed bars")
     assert len(list(page.parent.glob("*.png"))) == 10
     assert opened == [page.as_uri()]
