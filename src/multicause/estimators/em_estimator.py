@@ -14,7 +14,6 @@ from multicause._compat import CALLER, StrOptions
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.learned_checks import check_floats
-from multicause.execution import split
 from multicause.learning import EM, Outcome, Stop, run
 from multicause.learning.checkpoints import digest_of_value
 from multicause.learning.driver import Learner, Progress
@@ -160,8 +159,8 @@ class EMEstimator(MulticauseEstimator):
 
     def _learn_components(self, n_components: int, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         refuse_too_many(type(self).__name__, n_components, X.shape[1])
-        chunks = split(X, n_components, self._chunk_size, weights)
         with self._executor(X) as executor:
+            chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
             if self._is_about_zero:

@@ -11,7 +11,6 @@ from multicause._compat import Interval, partial_fit_context
 from multicause.estimators.base import Keeping, seed_of
 from multicause.estimators.data_checks import checked_weights
 from multicause.estimators.em_estimator import SelectingEstimator
-from multicause.execution import split
 from multicause.learning import EM, Outcome, Stop
 from multicause.learning.em.online import BatchResult, Seen, StepSizes, learn_batch, pooled
 from multicause.learning.initialisation.moments import data_moments
@@ -77,7 +76,7 @@ class StreamingEstimator(SelectingEstimator):
         rng = np.random.default_rng(np.random.SeedSequence(stream["seed"], spawn_key=(n_before,)))
         sizes = StepSizes(float(self.learning_decay), float(self.learning_offset))
         with self._executor(X) as executor:
-            chunks = split(X, n_components, self._chunk_size, weights)
+            chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = pooled(None if seen is None else seen.moments, data_moments(executor, chunks))
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments)

@@ -1,15 +1,18 @@
 """The truncated posterior: exact inference among the latents that a selection function picks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from multicause.execution.chunks import Chunk
+from multicause.execution.on_device import DeviceChunk
 from multicause.models.base import heated
 from multicause.posteriors.base import EStepResult, PreparedPosterior
+from multicause.posteriors.device_steps import Unsupported, on_device
 from multicause.posteriors.e_steps import DefinitionEStep, TruncatedEStep, e_step_of
+from multicause.posteriors.on_device import TruncatedOnDevice
 from multicause.selection.base import Selection, Selector, are_indices, selector_of
 
 
@@ -64,12 +67,47 @@ class TruncatedPosterior:
         kind = e_step_of(model) if self.use_kernel else DefinitionEStep
         e_step = kind(heated(model, beta), params, self.max_active, singletons, beta)
         selector = selector_of(self.keeps_all(model), model.n_components, selector)
-        return PreparedTruncated(self, e_step, selector)
+        return PreparedTruncated(TruncatedHere(self, e_step, selector))
 
 
 @dataclass(frozen=True)
 class PreparedTruncated(PreparedPosterior):
-    """A truncated posterior at given parameters."""
+    """A truncated posterior at given parameters: it answers where a chunk is."""
+
+    here: "TruncatedHere"
+    elsewhere: dict[Any, TruncatedOnDevice] = field(default_factory=dict, compare=False)  # by device and precision
+
+    def statistics(self, chunk: Chunk) -> EStepResult:
+        return self._at(chunk).statistics(chunk)
+
+    def free_energies(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).free_energies(chunk)
+
+    def means(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).means(chunk)
+
+    def codes(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).codes(chunk)
+
+    def reconstructions(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).reconstructions(chunk)
+
+    def clean(self, chunk: Chunk) -> np.ndarray:
+        """Posterior means and variances of the noiseless data, (N, 2, D), where the E-step knows them."""
+        return self._at(chunk).clean(chunk)
+
+    def _at(self, chunk: Chunk) -> Any:
+        if not isinstance(chunk, DeviceChunk):
+            return self.here
+        place = chunk.runtime, chunk.data.dtype
+        if place not in self.elsewhere:
+            self.elsewhere[place] = self.here.moved_to(*place)
+        return self.elsewhere[place]
+
+
+@dataclass(frozen=True)
+class TruncatedHere:
+    """The same beside the processor."""
 
     posterior: TruncatedPosterior
     e_step: TruncatedEStep
@@ -87,6 +125,15 @@ class PreparedTruncated(PreparedPosterior):
             chunk.remember(KeptCandidates(candidates))
         self.selector.observe(chunk, accumulated.means)
         return EStepResult(float(accumulated.free_energies @ weights), accumulated.statistics)
+
+    def moved_to(self, runtime: Any, dtype: Any) -> TruncatedOnDevice:
+        """The same on a device."""
+        keeps_all, posterior = self.selector.keeps_all, self.posterior
+        if posterior.monotone or not (keeps_all or type(self.selector) is Selector):
+            what = "monotone=True" if posterior.monotone else "a selection that is learned"
+            raise Unsupported(f"There is no {what} on a GPU. Leave it out, or use device='cpu'.")
+        e_step = on_device(self.e_step, runtime, dtype)
+        return TruncatedOnDevice(e_step, posterior.n_candidates, keeps_all, posterior.greedy)
 
     @property
     def _is_plain(self) -> bool:
@@ -106,7 +153,6 @@ class PreparedTruncated(PreparedPosterior):
         return self.e_step.reconstruct(*self._begin(chunk))
 
     def clean(self, chunk: Chunk) -> np.ndarray:
-        """Posterior means and variances of the noiseless data, (N, 2, D), where the E-step knows them."""
         return self.e_step.clean(*self._begin(chunk))
 
     def _begin(self, chunk: Chunk) -> tuple[Any, np.ndarray]:

@@ -1,0 +1,97 @@
+// Selection scores, and the best candidates by them. See numba_cpu/selection.py.
+#pragma once
+
+// Scores count as equal when they round to the same float: of equals the first wins. A larger key is a better latent.
+INLINE unsigned long long key_of(float score, int h) {
+#ifdef __CUDACC__
+    const unsigned bits = __float_as_uint(score);
+#else
+    union { float number; unsigned bits; } both = {score};
+    const unsigned bits = both.bits;
+#endif
+    const unsigned rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (unsigned long long)rising << 32 | (0xffffffffu - (unsigned)h);
+}
+
+template <typename T> struct ShiftedScore {
+    const T *scores, *shift, *scale;
+    INLINE float operator()(int h) const { return (float)((scores[h] - shift[h]) * scale[h]); }
+};
+template <typename T> struct SingletonScore {
+    const T *linear, *inverse, *constant;
+    INLINE float operator()(int h) const { return (float)(constant[h] + T(0.5) * linear[h] * linear[h] * inverse[h]); }
+};
+
+// The columns of the largest scores of a row, in rising order, at most as many as there are lanes.
+template <typename Score> INLINE void choose(const Score& score, int n_columns, int n_candidates, int* chosen) {
+    constexpr int G = 32;
+    typedef unsigned long long Key;
+    PerLane<Key, G> best;
+    PerLane<int, G> mine, rank;
+    Key last = ~0ull;
+    EACH_LANE(lane, G) {
+        best[lane] = last;
+        mine[lane] = rank[lane] = 0;
+    }
+    for (int k = 0; k < n_candidates; ++k) {
+        EACH_LANE(lane, G) if (best[lane] >= last) {
+            Key largest = 0;
+            for (int h = lane; h < n_columns; h += G) {
+                const Key key = key_of(score(h), h);
+                if (key < last && key > largest) largest = key;
+            }
+            best[lane] = largest;
+        }
+        last = group_max<Key, G>(best);
+        EACH_LANE(lane, G) if (lane == k) mine[lane] = (int)(0xffffffffu - (unsigned)(last & 0xffffffffu));
+    }
+    for (int k = 0; k < n_candidates; ++k) {
+        const int other = from_lane<int, G>(mine, k);
+        EACH_LANE(lane, G) rank[lane] += other < mine[lane];
+    }
+    EACH_LANE(lane, G) if (lane < n_candidates) chosen[rank[lane]] = mine[lane];
+}
+
+template <typename T>
+ENTRY top_candidates(const T* scores, const T* shift, const T* scale, int n_rows, int n_columns, int n_candidates,
+                     int* chosen) {
+    EACH_GROUP(n, n_rows, 32) {
+        const ShiftedScore<T> score{scores + n * n_columns, shift, scale};
+        choose(score, n_columns, n_candidates, chosen + n * n_candidates);
+    }
+}
+
+template <typename T>
+ENTRY top_singletons(const T* linear, const T* inverse, const T* constant, int n_rows, int n_columns, int n_candidates,
+                     int* chosen) {
+    EACH_GROUP(n, n_rows, 32) {
+        const SingletonScore<T> score{linear + n * n_columns, inverse, constant};
+        choose(score, n_columns, n_candidates, chosen + n * n_candidates);
+    }
+}
+
+// log pi_h - sum_d max(W_hd - y_d, 0)^2 / 2, four rows at a time; components (D, H) and rows in units of the noise.
+template <typename T>
+ENTRY squared_excess_scores(const T* Y, const T* components, const T* log_activation, int n_rows, int n_features,
+                            int n_latents, T* scores) {
+    constexpr int AT_ONCE = 4;
+    EACH_THREAD(task, (long long)((n_rows + AT_ONCE - 1) / AT_ONCE) * n_latents) {
+        const int h = (int)(task % n_latents);
+        const long long first = task / n_latents * AT_ONCE;
+        const T* y[AT_ONCE];
+        T total[AT_ONCE];
+        UNROLL for (int r = 0; r < AT_ONCE; ++r) {
+            y[r] = Y + (first + r < n_rows ? first + r : n_rows - 1) * n_features;
+            total[r] = T(0);
+        }
+        for (int d = 0; d < n_features; ++d) {
+            const T w = components[(long long)d * n_latents + h];
+            UNROLL for (int r = 0; r < AT_ONCE; ++r) {
+                const T excess = larger(w - y[r][d], T(0));
+                total[r] += excess * excess;
+            }
+        }
+        UNROLL for (int r = 0; r < AT_ONCE; ++r)
+            if (first + r < n_rows) scores[(first + r) * n_latents + h] = log_activation[h] - T(0.5) * total[r];
+    }
+}
