@@ -55,6 +55,9 @@ ARGUMENTS = {
         Threads; None uses all cores. Results do not depend on it.""",
     "verbose": """int, default=0
         1 shows a progress bar on a terminal.""",
+    "device": """{"cpu", "cuda", "auto"}, default="cpu"
+        Where E-steps are computed: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand and
+        the data are many. Arrays of CuPy, or of any library that shares them by DLPack, stay on the GPU.""",
 }
 ATTRIBUTES = {
     "components_": """ndarray of shape (n_components, n_features)
@@ -85,7 +88,7 @@ ATTRIBUTES = {
     "feature_names_in_": """ndarray of shape (n_features_in_,)
         Names of the features, where X had string column names.""",
 }
-_OF_THE_RUN = ("max_iter", "tol", "n_init", "warm_start", "random_state", "n_jobs", "verbose")  # come last
+_OF_THE_RUN = ("max_iter", "tol", "n_init", "warm_start", "random_state", "n_jobs", "device", "verbose")  # come last
 _ALWAYS = (
     "free_energy_", "n_iter_", "stop_", "unused_components_", "stream_", "selection_function_", "n_features_in_",
     "feature_names_in_",

@@ -10,7 +10,7 @@ from multicause import interrupts
 from multicause._compat import Interval, partial_fit_context
 from multicause.estimators.base import Keeping, seed_of
 from multicause.estimators.data_checks import checked_weights
-from multicause.estimators.em_estimator import SelectingEstimator
+from multicause.estimators.devices import DeviceEstimator
 from multicause.learning import EM, Outcome, Stop
 from multicause.learning.em.online import BatchResult, Seen, StepSizes, learn_batch, pooled
 from multicause.learning.initialisation.moments import data_moments
@@ -18,7 +18,7 @@ from multicause.models import DataMoments
 
 
 @dataclass(eq=False, repr=False)
-class StreamingEstimator(SelectingEstimator):
+class StreamingEstimator(DeviceEstimator):
     """Base of those with a `partial_fit`."""
 
     _: KW_ONLY
@@ -26,7 +26,7 @@ class StreamingEstimator(SelectingEstimator):
     learning_offset: Any = 2.0
 
     _parameter_constraints = {
-        **SelectingEstimator._parameter_constraints,
+        **DeviceEstimator._parameter_constraints,
         "learning_decay": [Interval(Real, 0.5, 1.0, closed="right")],
         "learning_offset": [Interval(Real, 0.0, None, closed="left")],
     }

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from multicause.execution.chunks import Chunk, split
-from multicause.execution.in_process import InProcess
+from multicause.execution.in_process import InProcess, single_threaded_blas
 from multicause.execution.reproducible_matmul import TILE
 
 _WORK_BYTES = 8 * 2**30  # of a chunk's work arrays, at most, and
@@ -93,9 +93,11 @@ class OnDevice(InProcess):
         self._data: list[DeviceData] = []
 
     def __enter__(self) -> "OnDevice":
+        single_threaded_blas.__enter__()  # products of an M-step are too small for more: threads would wait for each other
         return self
 
     def __exit__(self, *exception) -> None:
+        single_threaded_blas.__exit__(*exception)
         for data in self._data:
             data.close()
         self._data.clear()

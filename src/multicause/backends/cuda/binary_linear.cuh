@@ -15,6 +15,19 @@ template <typename T, int M> struct BinarySums {
     T weight, energy, second[M > 0 ? triangle(M) : 1];
 };
 
+template <typename T> struct BinaryLargest {
+    T value;
+    INLINE void see(T x) { value = larger(value, x); }
+};
+template <typename T> struct BinaryTotal {
+    T largest, weight, energy;
+    INLINE void see(T x) {
+        const T below = larger(x - largest, Limits<T>::floor), w = exp_of(below);
+        weight += w;
+        energy += w * below;
+    }
+};
+
 template <typename T, int M, int J, typename Visitor>
 INLINE void binary_visit(const T* remaining, const T* pairs, T x, int left, Visitor& visitor) {
     if constexpr (J == 0) visitor.see(x);
@@ -120,7 +133,7 @@ ENTRY binary_expectations(const T* linear, const int* candidates, const T* gram,
         group_sync<G>();
         PerLane<T, G> own;
         EACH_LANE(lane, G) {
-            Largest<T> top{T(0)};
+            BinaryLargest<T> top{T(0)};
             for (int k = lane; k < n_tops; k += G) {
                 T remaining[M];
                 const T x = binary_top<T, H>(point, tops[k], remaining);
@@ -139,7 +152,7 @@ ENTRY binary_expectations(const T* linear, const int* candidates, const T* gram,
                 for (int h = lane; h < n_latents; h += G) {
                     while (next < H && point.candidates[next] < h) ++next;
                     const T below = row[h] - largest;
-                    if (below > Limits<T>::floor && !(next < H && point.candidates[next] == h)) {
+                    if (below > Limits<T>::negligible && !(next < H && point.candidates[next] == h)) {
                         const T w = exp_of(below);
                         total += w;
                         sum += w * below;
@@ -152,7 +165,7 @@ ENTRY binary_expectations(const T* linear, const int* candidates, const T* gram,
         if (mode == NORMALISERS) {
             PerLane<T, G> inside, inside_energy;
             EACH_LANE(lane, G) {
-                Total<T> seen{T(1), largest, T(0), T(0)};
+                BinaryTotal<T> seen{largest, T(0), T(0)};
                 for (int k = lane; k < n_tops; k += G) {
                     T remaining[M];
                     const T x = binary_top<T, H>(point, tops[k], remaining);
@@ -192,7 +205,7 @@ ENTRY binary_expectations(const T* linear, const int* candidates, const T* gram,
         EACH_LANE(lane, G) {
             for (int h = lane; h < n_latents; h += G) {
                 const T below = row[h] - largest;
-                s[n * n_latents + h] = singletons && below > Limits<T>::floor ? weight * scale * exp_of(below) : T(0);
+                s[n * n_latents + h] = singletons && below > Limits<T>::negligible ? weight * scale * exp_of(below) : T(0);
             }
             if (lane == 0) {
                 log_normaliser[n] = largest + log_of(total);

@@ -22,20 +22,57 @@
 
 constexpr int BLOCK = 128;  // threads, on the device
 
-template <typename T> struct Limits;
-template <> struct Limits<double> { static constexpr double off = -1e300, floor = -80.0; };
-template <> struct Limits<float> { static constexpr float off = -1e38f, floor = -80.0f; };
-
 template <typename T> INLINE T larger(T a, T b) { return a > b ? a : b; }
+
+// Exponents below the floor count as the floor, or as nothing where they are negligible and that is quicker.
+template <typename T> struct Limits;
+template <> struct Limits<double> { static constexpr double off = -1e300, floor = -600.0, negligible = -80.0; };
+template <> struct Limits<float> { static constexpr float off = -1e38f, floor = -80.0f, negligible = -40.0f; };
+constexpr float MOST_ROUGH = 5e7f;  // a log joint up to which single precision says well enough which state is likely
+
+#ifdef __CUDACC__
+
+INLINE float exp_of(float x) { return __expf(x); }
+INLINE float log_of(float x) { return __logf(x); }
+INLINE float rsqrt_of(float x) { return rsqrtf(x); }
+INLINE double log_of(double x) { return log(x); }
+
+// Without the branches of the library, which would keep states from being computed side by side. Of normal numbers.
+INLINE double rsqrt_of(double x) {
+    double y;
+    asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));
+    UNROLL for (int step = 0; step < 2; ++step) {
+        const double rest = fma(-x * y, y, 1.0);
+        y = fma(0.5 * y, rest, y);
+    }
+    return y;
+}
+// Of exponents from -700 to 700: exp(x) = 2^k exp(r), and a polynomial of r in [-0.35, 0.35].
+INLINE double exp_of(double x) {
+    const double shift = 6755399441055744.0;  // 1.5 * 2^52: rounds to an integer in the low bits
+    const double shifted = fma(x, 1.4426950408889634, shift);
+    const double k = shifted - shift;
+    const double r = fma(k, -1.9082149292705877e-10, fma(k, -6.93147180369123816490e-01, x));
+    const double r2 = r * r, r4 = r2 * r2;
+    const double a = fma(r, 1.0 / 6.0, 0.5), b = fma(r, 1.0 / 120.0, 1.0 / 24.0);
+    const double c = fma(r, 1.0 / 5040.0, 1.0 / 720.0), d = fma(r, 1.0 / 362880.0, 1.0 / 40320.0);
+    const double e = fma(r, 1.0 / 39916800.0, 1.0 / 3628800.0), f = fma(r, 1.0 / 6227020800.0, 1.0 / 479001600.0);
+    const double low = fma(b, r2, a), middle = fma(d, r2, c), high = fma(f, r2, e);
+    const double tail = fma(fma(high, r4, middle), r4, low);
+    const double value = 1.0 + fma(tail, r2, r);
+    return __hiloint2double(__double2hiint(value) + (__double2loint(shifted) << 20), __double2loint(value));
+}
+
+#else
 
 INLINE double exp_of(double x) { return exp(x); }
 INLINE float exp_of(float x) { return expf(x); }
 INLINE double log_of(double x) { return log(x); }
 INLINE float log_of(float x) { return logf(x); }
+INLINE double rsqrt_of(double x) { return 1.0 / sqrt(x); }
+INLINE float rsqrt_of(float x) { return 1.0f / sqrtf(x); }
 
-// Of a state: a logarithm that is only good enough to say which state is likely.
-INLINE double rough_log(double x) { return (double)logf((float)x); }
-INLINE float rough_log(float x) { return logf(x); }
+#endif
 
 // Upper triangles are packed row by row.
 CONSTANT int triangle(int n) { return n * (n + 1) / 2; }

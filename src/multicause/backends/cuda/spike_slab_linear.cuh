@@ -8,6 +8,7 @@
 
 template <typename T, int H> struct SlabPoint {
     T linear[H], offset[H], gram[triangle(H)];
+    float rough_offset[H];
     int candidates[H];
 };
 
@@ -16,16 +17,43 @@ template <typename T, int M> struct SlabSums {
     T weight, energy, active[M > 0 ? M : 1], first[M > 0 ? M : 1], second[M > 0 ? triangle(M) : 1];
 };
 
-// Latent J of the M that remain, eliminated: what the m after it are left with.
-template <typename T, int M, int J, bool ROUGH> struct Eliminated {
-    static constexpr int m = M - 1 - J;
-    T mean, inverse, gain, factors[m > 0 ? m : 1], c[m > 0 ? m : 1], K[m > 0 ? triangle(m) : 1];
+// A state on the way to the leaves: its log joint, but that in double precision the square root of the determinant's
+// inverse stands beside it, a factor of the weight: a logarithm per state would take as long as all the rest.
+template <typename T> struct SlabState;
+template <> struct SlabState<double> {
+    double x, root;
+    INLINE SlabState grown(double gain, double root_of_pivot) const { return {x + gain, root * root_of_pivot}; }
+    INLINE double log_joint() const { return x + log_of(root); }
+    INLINE double weight(double beta, double largest, double& energy) const {
+        if (beta == 1.0) {  // the energy is of no use then
+            energy = 0.0;
+            return exp_of(larger(x - largest, Limits<double>::floor)) * root;
+        }
+        const double below = larger(beta * log_joint() - largest, Limits<double>::floor), w = exp_of(below);
+        energy = w * below;
+        return w;
+    }
+};
+template <> struct SlabState<float> {
+    float x, root;
+    INLINE SlabState grown(float gain, float root_of_pivot) const { return {x + gain + log_of(root_of_pivot), 1.0f}; }
+    INLINE float log_joint() const { return x; }
+    INLINE float weight(float beta, float largest, float& energy) const {
+        const float below = larger(beta * x - largest, Limits<float>::floor), w = exp_of(below);
+        energy = w * below;
+        return w;
+    }
+};
 
-    INLINE void take(const T* c_above, const T* K_above, const T* offset) {
-        const T pivot = K_above[at(J, J, M)];
-        inverse = T(1) / pivot;
+// Latent J of the M that remain, eliminated: what the m after it are left with. K - I has no negative direction.
+template <typename T, int M, int J> struct Eliminated {
+    static constexpr int m = M - 1 - J;
+    T mean, inverse, factors[m > 0 ? m : 1], c[m > 0 ? m : 1], K[m > 0 ? triangle(m) : 1];
+
+    INLINE SlabState<T> take(const T* c_above, const T* K_above, const T* offset, const SlabState<T>& above) {
+        const T root = rsqrt_of(larger(K_above[at(J, J, M)], T(1)));
+        inverse = root * root;
         mean = c_above[J] * inverse;
-        gain = offset[J] + T(0.5) * (mean * c_above[J] - (ROUGH ? rough_log(pivot) : log_of(pivot)));
         UNROLL for (int i = 0; i < m; ++i) {
             const T column = K_above[at(J, J + 1 + i, M)];
             factors[i] = column * inverse;
@@ -34,41 +62,40 @@ template <typename T, int M, int J, bool ROUGH> struct Eliminated {
         UNROLL for (int i = 0; i < m; ++i)
             UNROLL for (int k = i; k < m; ++k)
                 K[at(i, k, m)] = K_above[at(J + 1 + i, J + 1 + k, M)] - factors[i] * K_above[at(J, J + 1 + k, M)];
+        return above.grown(offset[J] + T(0.5) * mean * c_above[J], root);
     }
 };
 
 template <typename T> struct Largest {
-    static constexpr bool rough = true;
     T value;
-    INLINE void see(T x) { value = larger(value, x); }
+    INLINE void see(const SlabState<T>& state) { value = larger(value, state.log_joint()); }
 };
 template <typename T> struct Total {
-    static constexpr bool rough = false;
     T beta, largest, weight, energy;
-    INLINE void see(T x) {
-        const T below = larger(beta * x - largest, Limits<T>::floor), w = exp_of(below);
-        weight += w;
-        energy += w * below;
+    INLINE void see(const SlabState<T>& state) {
+        T more;
+        weight += state.weight(beta, largest, more);
+        energy += more;
     }
 };
 
+// All states of the M latents that remain, at most `left` of them on.
 template <typename T, int M, int J, typename Visitor>
-INLINE void slab_visit(const T* c, const T* K, const T* offset, T x, int left, Visitor& visitor) {
-    if constexpr (J == 0) visitor.see(x);
+INLINE void slab_visit(const T* c, const T* K, const T* offset, const SlabState<T>& state, int left, Visitor& visitor) {
+    if constexpr (J == 0) visitor.see(state);
     if constexpr (J < M) {
         if (left > 0) {
-            Eliminated<T, M, J, Visitor::rough> below;
-            below.take(c, K, offset);
-            slab_visit<T, M - 1 - J, 0>(below.c, below.K, offset + J + 1, x + below.gain, left - 1, visitor);
-            slab_visit<T, M, J + 1>(c, K, offset, x, left, visitor);
+            Eliminated<T, M, J> below;
+            const SlabState<T> grown = below.take(c, K, offset, state);
+            slab_visit<T, M - 1 - J, 0>(below.c, below.K, offset + J + 1, grown, left - 1, visitor);
+            slab_visit<T, M, J + 1>(c, K, offset, state, left, visitor);
         }
     }
 }
 
 // What latent J has in the states that hold it, from the moments of those after it.
 template <typename T, int M, int J>
-INLINE void slab_restore(const Eliminated<T, M, J, false>& gone, const SlabSums<T, M - 1 - J>& below,
-                         SlabSums<T, M>& sums) {
+INLINE void slab_restore(const Eliminated<T, M, J>& gone, const SlabSums<T, M - 1 - J>& below, SlabSums<T, M>& sums) {
     constexpr int m = M - 1 - J;
     T x = below.weight * gone.mean;
     UNROLL for (int i = 0; i < m; ++i) x -= gone.factors[i] * below.first[i];
@@ -92,24 +119,26 @@ INLINE void slab_restore(const Eliminated<T, M, J, false>& gone, const SlabSums<
     }
 }
 
+// The last few latents are walked without branches: states with too many are computed, and weigh nothing.
+constexpr int WITHOUT_BRANCHES = 3;
+
 template <typename T, int M, int J>
-INLINE void slab_collect(const T* c, const T* K, const T* offset, T x, int left, T beta, T largest,
+INLINE void slab_collect(const T* c, const T* K, const T* offset, const SlabState<T>& state, int left, T beta, T largest,
                          SlabSums<T, M>& sums) {
     if constexpr (J == 0) {
-        const T below = larger(beta * x - largest, Limits<T>::floor);
-        sums.weight = exp_of(below);
-        sums.energy = sums.weight * below;
+        sums.weight = state.weight(beta, largest, sums.energy);
+        if (M < WITHOUT_BRANCHES && left < 0) sums.weight = sums.energy = T(0);
         UNROLL for (int i = 0; i < M; ++i) sums.active[i] = sums.first[i] = T(0);
         UNROLL for (int i = 0; i < triangle(M); ++i) sums.second[i] = T(0);
     }
     if constexpr (J < M) {
-        if (left > 0) {
-            Eliminated<T, M, J, false> gone;
-            gone.take(c, K, offset);
+        if (M <= WITHOUT_BRANCHES || left > 0) {
+            Eliminated<T, M, J> gone;
+            const SlabState<T> grown = gone.take(c, K, offset, state);
             SlabSums<T, M - 1 - J> below;
-            slab_collect<T, M - 1 - J, 0>(gone.c, gone.K, offset + J + 1, x + gone.gain, left - 1, beta, largest, below);
+            slab_collect<T, M - 1 - J, 0>(gone.c, gone.K, offset + J + 1, grown, left - 1, beta, largest, below);
             slab_restore<T, M, J>(gone, below, sums);
-            slab_collect<T, M, J + 1>(c, K, offset, x, left, beta, largest, sums);
+            slab_collect<T, M, J + 1>(c, K, offset, state, left, beta, largest, sums);
         }
     }
 }
@@ -117,16 +146,17 @@ INLINE void slab_collect(const T* c, const T* K, const T* offset, T x, int left,
 // A lane's own first latents, eliminated in place: K_vi becomes factors, K_vv an inverse pivot, c_v a mean.
 template <typename T, int H> struct SlabTop {
     static constexpr int TOP = Shares<H>::TOP, M = Shares<H>::M;
-    T c[H], K[triangle(H)], x;
+    T c[H], K[triangle(H)];
+    SlabState<T> state;
 
-    template <bool ROUGH> INLINE void take(const SlabPoint<T, H>& point, unsigned mask) {
-        x = T(0);
-        UNROLL for (int i = 0; i < H; ++i) c[i] = point.linear[i];
-        UNROLL for (int i = 0; i < triangle(H); ++i) K[i] = point.gram[i];
+    template <typename P> INLINE void take(const SlabPoint<P, H>& point, const T* offset, unsigned mask) {
+        state = {T(0), T(1)};
+        UNROLL for (int i = 0; i < H; ++i) c[i] = T(point.linear[i]);
+        UNROLL for (int i = 0; i < triangle(H); ++i) K[i] = T(point.gram[i]);
         UNROLL for (int v = 0; v < TOP; ++v)
             if (mask >> v & 1u) {
-                const T pivot = K[at(v, v, H)], inverse = T(1) / pivot, mean = c[v] * inverse;
-                x += point.offset[v] + T(0.5) * (mean * c[v] - (ROUGH ? rough_log(pivot) : log_of(pivot)));
+                const T root = rsqrt_of(larger(K[at(v, v, H)], T(1))), inverse = root * root, mean = c[v] * inverse;
+                state = state.grown(offset[v] + T(0.5) * mean * c[v], root);
                 UNROLL for (int i = v + 1; i < H; ++i) {
                     const T factor = K[at(v, i, H)] * inverse;
                     c[i] -= K[at(v, i, H)] * mean;
@@ -137,8 +167,9 @@ template <typename T, int H> struct SlabTop {
                 c[v] = mean;
             }
     }
-    INLINE const T* bottom_c() const { return c + TOP; }
-    INLINE const T* bottom_K() const { return K + at(TOP, TOP, H); }
+    template <typename Visitor> INLINE void visit(const T* offset, int left, Visitor& visitor) const {
+        slab_visit<T, M, 0>(c + TOP, K + at(TOP, TOP, H), offset + TOP, state, left, visitor);
+    }
 };
 
 // Weight, energy, <s> (H), <x> (H), and <x x^T> (upper triangle): what is kept of a data point's states.
@@ -148,10 +179,10 @@ template <typename T, int H>
 INLINE void slab_lane(const SlabPoint<T, H>& point, unsigned mask, int max_active, T beta, T largest, T* value) {
     constexpr int TOP = Shares<H>::TOP, M = Shares<H>::M;
     SlabTop<T, H> top;
-    top.template take<false>(point, mask);
+    top.take(point, point.offset, mask);
     SlabSums<T, M> below;
-    slab_collect<T, M, 0>(top.bottom_c(), top.bottom_K(), point.offset + TOP, top.x, max_active - count_bits(mask), beta,
-                          largest, below);
+    slab_collect<T, M, 0>(top.c + TOP, top.K + at(TOP, TOP, H), point.offset + TOP, top.state,
+                          max_active - count_bits(mask), beta, largest, below);
     T *active = value + 2, *first = active + H, *second = first + H;
     value[0] = below.weight;
     value[1] = below.energy;
@@ -189,6 +220,7 @@ INLINE void slab_gather(SlabPoint<T, H>& point, const T* linear, const int* cand
         point.candidates[i] = h;
         point.linear[i] = linear[h];
         point.offset[i] = offset[h];
+        point.rough_offset[i] = (float)offset[h];
     }
     group_sync<G>();
     EACH_LANE(lane, G) for (int p = lane; p < triangle(H); p += G) {
@@ -210,6 +242,41 @@ template <typename T, int H> struct Singletons {
     }
 };
 
+// beta times the largest log joint, or what is near enough to it: weights are relative to it, so that none overflows.
+template <typename T, int H, int G>
+INLINE T slab_largest(const SlabPoint<T, H>& point, const Singletons<T, H>& single, const int* tops, int n_tops,
+                      int n_latents, int max_active, int singletons) {
+    PerLane<float, G> rough;
+    EACH_LANE(lane, G) {
+        Largest<float> seen{0.0f};
+        for (int k = lane; k < n_tops; k += G) {
+            SlabTop<float, H> top;
+            top.take(point, point.rough_offset, tops[k]);
+            top.visit(point.rough_offset, max_active - count_bits(tops[k]), seen);
+        }
+        rough[lane] = seen.value;
+    }
+    const float roughly = group_max<float, G>(rough);
+    PerLane<T, G> own;
+    EACH_LANE(lane, G) {
+        Largest<T> seen{T(roughly)};
+        if (sizeof(T) > sizeof(float) && !(roughly < MOST_ROUGH)) {
+            seen.value = T(0);
+            for (int k = lane; k < n_tops; k += G) {
+                SlabTop<T, H> top;
+                top.take(point, point.offset, tops[k]);
+                top.visit(point.offset, max_active - count_bits(tops[k]), seen);
+            }
+        }
+        T largest = single.beta * seen.value;
+        int next = 0;
+        if (singletons)
+            for (int h = lane; h < n_latents; h += G) largest = larger(largest, single(point, h, next));
+        own[lane] = largest;
+    }
+    return group_max<T, G>(own);
+}
+
 enum SlabMode { NORMALISERS = 0, ROWS = 1, STATISTICS = 2 };
 
 // Everything about each row, by a group of lanes. `mode` says what is written besides log Z_n and <x>_n: nothing; <s>
@@ -219,28 +286,13 @@ ENTRY slab_expectations(const T* linear, const int* candidates, const T* offset,
                         const T* constant, const T* weights, const int* tops, int n_tops, int n_rows, int n_latents,
                         int max_active, int singletons, int mode, T beta, T* log_normaliser, T* energy, T* values, T* s,
                         T* x) {
-    constexpr int G = Shares<H>::LANES, TOP = Shares<H>::TOP, M = Shares<H>::M, N = slab_values<H>();
+    constexpr int G = Shares<H>::LANES, TOP = Shares<H>::TOP, N = slab_values<H>();
     GROUP_SHARED(SlabPoint<T COMMA H>, point, G);
     EACH_GROUP(n, n_rows, G) {
         const T* row = linear + n * n_latents;
         slab_gather<T, H, G>(point, row, candidates + n * H, offset, gram, n_latents);
         const Singletons<T, H> single{row, inverse, constant, beta};
-        PerLane<T, G> own;
-        EACH_LANE(lane, G) {
-            Largest<T> top{T(0)};
-            for (int k = lane; k < n_tops; k += G) {
-                SlabTop<T, H> entered;
-                entered.template take<true>(point, tops[k]);
-                slab_visit<T, M, 0>(entered.bottom_c(), entered.bottom_K(), point.offset + TOP, entered.x,
-                                    max_active - count_bits(tops[k]), top);
-            }
-            T largest = beta * top.value;
-            int next = 0;
-            if (singletons)
-                for (int h = lane; h < n_latents; h += G) largest = larger(largest, single(point, h, next));
-            own[lane] = largest;
-        }
-        const T largest = group_max<T, G>(own);
+        const T largest = slab_largest<T, H, G>(point, single, tops, n_tops, n_latents, max_active, singletons);
         PerLane<T, G> outside, outside_energy;
         EACH_LANE(lane, G) {
             T total = T(0), sum = T(0);
@@ -248,7 +300,7 @@ ENTRY slab_expectations(const T* linear, const int* candidates, const T* offset,
             if (singletons)
                 for (int h = lane; h < n_latents; h += G) {
                     const T below = single(point, h, next) - largest;
-                    if (below > Limits<T>::floor) {
+                    if (below > Limits<T>::negligible) {
                         const T w = exp_of(below);
                         total += w;
                         sum += w * below;
@@ -263,10 +315,9 @@ ENTRY slab_expectations(const T* linear, const int* candidates, const T* offset,
             EACH_LANE(lane, G) {
                 Total<T> seen{beta, largest, T(0), T(0)};
                 for (int k = lane; k < n_tops; k += G) {
-                    SlabTop<T, H> entered;
-                    entered.template take<false>(point, tops[k]);
-                    slab_visit<T, M, 0>(entered.bottom_c(), entered.bottom_K(), point.offset + TOP, entered.x,
-                                        max_active - count_bits(tops[k]), seen);
+                    SlabTop<T, H> top;
+                    top.take(point, point.offset, tops[k]);
+                    top.visit(point.offset, max_active - count_bits(tops[k]), seen);
                 }
                 inside[lane] = seen.weight;
                 inside_energy[lane] = seen.energy;
@@ -306,7 +357,7 @@ ENTRY slab_expectations(const T* linear, const int* candidates, const T* offset,
             int next = 0;
             for (int h = lane; h < n_latents; h += G) {
                 const T below = singletons ? single(point, h, next) - largest : Limits<T>::off;
-                const T share = below > Limits<T>::floor ? weight * scale * exp_of(below) : T(0);
+                const T share = below > Limits<T>::negligible ? weight * scale * exp_of(below) : T(0);
                 s[n * n_latents + h] = share;
                 x[n * n_latents + h] = share * row[h] * inverse[h];
             }

@@ -13,7 +13,7 @@ from multicause.posteriors.e_steps.base import TruncatedEStep
 MOST_CANDIDATES = 16  # that templates are compiled for: each latent more doubles the code of a lane
 NORMALISERS, ROWS, STATISTICS = 0, 1, 2  # what kernels are asked for, as in spike_slab_linear.cuh
 _GROUPS = 8192  # of lanes, that keep a device busy
-_ROWS_AT_ONCE = 8192  # whose sums single precision bears
+_ROWS_AT_ONCE = 2**15  # whose sums single precision bears
 LANES = 32
 
 
@@ -98,11 +98,10 @@ class DeviceEStep(ABC):
         """left^T right, (H, D); single precision is summed in double, a few thousand rows at a time."""
         if self.dtype == np.float64:
             return left.T @ right
-        whole = len(left) // _ROWS_AT_ONCE * _ROWS_AT_ONCE
-        total = (left[whole:].T @ right[whole:]).astype(np.float64)
-        if whole:
-            blocks = left[:whole].reshape(-1, _ROWS_AT_ONCE, left.shape[1]).transpose(0, 2, 1)
-            total += (blocks @ right[:whole].reshape(-1, _ROWS_AT_ONCE, right.shape[1])).sum(axis=0, dtype=np.float64)
+        total = self.xp.zeros((left.shape[1], right.shape[1]))
+        for first in range(0, len(left), _ROWS_AT_ONCE):
+            rows = slice(first, first + _ROWS_AT_ONCE)
+            total += left[rows].T @ right[rows]
         return total
 
     def row_squares(self, Y: Any, scale: Any) -> Any:
