@@ -17,7 +17,8 @@ from multicause.execution.on_device import OnDevice
 from multicause.models import combine
 from multicause.posteriors import TruncatedPosterior
 
-SUPPORTED = [*LINEAR, "spike_slab_isotropic_diagonal", "spike_slab_diagonal_diagonal", "spike_slab_full_diagonal"]
+MAXIMAL = ["maximal_gaussian", "maximal_diagonal"]
+SUPPORTED = [*LINEAR, *MAXIMAL, "spike_slab_isotropic_diagonal", "spike_slab_diagonal_diagonal", "spike_slab_full_diagonal"]
 SIZES = [(10, 8), (10, 4), (6, 5), (5, 3), (2, 2), (1, 1), (11, 3)]  # H' and gamma
 
 
