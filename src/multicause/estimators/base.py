@@ -431,8 +431,8 @@ class MulticauseEstimator(
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
         """The answers to `question` for all rows of X, in X's precision where that is wanted."""
         X = self._validate_fitted(X)
-        model = self._prepared()
         with self._executor(X) as executor:
+            model = self._prepared()
             chunks = executor.split(X, self._n_features_out, self._chunk_size)
             answers = list(executor.map(lambda chunk: question(model, chunk), chunks))
         return np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])

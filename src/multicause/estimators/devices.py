@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -59,7 +60,11 @@ class DeviceEstimator(SelectingEstimator):
     def _executor(self, X: Any) -> InProcess:
         if self._device_for(X) == "cpu":
             return super()._executor(X)
-        return OnDevice(cuda.runtime(), keeps=is_on_device(X))
+        return OnDevice(cuda.runtime(), is_on_device(X), self._beside_device())
+
+    def _beside_device(self) -> AbstractContextManager[Any] | None:
+        """A context for what a fit does on the device besides E-steps."""
+        return None
 
     def _validate(self, X, reset: bool) -> Any:
         X = _as_device_array(X)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,19 +86,23 @@ class OnDevice(InProcess):
         The device, as `multicause.backends.cuda` knows it.
     keeps : bool
         Leave the results of `map` on the device.
+    beside : context manager or None
+        Entered with it: what else is to be done on the device.
     """
 
-    def __init__(self, runtime: Any, keeps: bool = False):
+    def __init__(self, runtime: Any, keeps: bool = False, beside: AbstractContextManager[Any] | None = None):
         super().__init__(1)
+        self._beside = nullcontext() if beside is None else beside
         self.runtime, self._keeps = runtime, keeps
         self._data: list[DeviceData] = []
 
     def __enter__(self) -> "OnDevice":
-        single_threaded_blas.__enter__()  # products of an M-step are too small for more: threads would wait for each other
+        self._stack.enter_context(single_threaded_blas)  # an M-step is too small for threads: they would only wait
+        self._stack.enter_context(self._beside)
         return self
 
     def __exit__(self, *exception) -> None:
-        single_threaded_blas.__exit__(*exception)
+        self._stack.close()
         for data in self._data:
             data.close()
         self._data.clear()

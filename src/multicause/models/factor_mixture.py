@@ -1,5 +1,8 @@
 """A mixture of probabilistic principal components: a few directions per cluster, and noise in all others."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
@@ -106,7 +109,24 @@ class FactorMixture(GaussianMixture):
         return np.broadcast_to(np.reshape(mean, (-1, 1)), (len(variances), 1))
 
 
+EigenSolver = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+_solver: ContextVar[EigenSolver | None] = ContextVar("eigen_solver", default=None)
+
+
+@contextmanager
+def eigen_solver(solver: EigenSolver) -> Iterator[None]:
+    """A context in which this function decomposes covariances (C, D, D), all of them at once."""
+    token = _solver.set(solver)
+    try:
+        yield
+    finally:
+        _solver.reset(token)
+
+
 def _eigen(covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues (C, D) in rising order, and eigenvectors (C, D, D); one by one, several times faster than NumPy's."""
+    solver = _solver.get()
+    if solver is not None:
+        return solver(covariances)
     pairs = [linalg.eigh(covariance, driver="evd", check_finite=False) for covariance in covariances]
     return np.stack([values for values, _ in pairs]), np.stack([vectors for _, vectors in pairs])

@@ -23,17 +23,36 @@ def estimate_noise_level(image: np.ndarray) -> float:
     """Standard deviation of white noise in one channel (height, width), from the quietest high frequencies."""
     size = min(SIZE, *image.shape)
     patches = Patches(image[:, :, None], size)
-    frequency = np.add.outer(np.arange(size), np.arange(size)).reshape(-1)
-    low = (frequency > 0) & (frequency <= size * _HIGHEST_LOW / SIZE)
-    high = frequency >= size * _LOWEST_HIGH / SIZE
-    positions = np.arange(0, len(patches), max(len(patches) // _MOST_PATCHES, 1))
-    transform = dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
+    transform, low, high = frequencies(size)
+    positions = looked_at(len(patches))
     powers = np.concatenate(
         [np.square(patches.take(some) @ transform) for some in np.array_split(positions, len(positions) // 20_000 + 1)]
     )
-    n_smooth = min(max(int(_SMOOTHEST * len(powers)), _FEWEST), len(powers))
+    n_smooth = number_of_smooth(len(powers))
     smooth = np.argpartition(powers[:, low].mean(axis=1), n_smooth - 1)[:n_smooth]
-    return float(np.sqrt(_least(powers[smooth][:, high].mean(axis=0), np.sqrt(2.0 / (_INDEPENDENT * n_smooth)))))
+    return level_of(powers[smooth][:, high].mean(axis=0), n_smooth)
+
+
+def frequencies(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The cosine transform of patches as a matrix (D, D), and which of its columns are low and high frequencies."""
+    frequency = np.add.outer(np.arange(size), np.arange(size)).reshape(-1)
+    low = (frequency > 0) & (frequency <= size * _HIGHEST_LOW / SIZE)
+    transform = dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
+    return transform, low, frequency >= size * _LOWEST_HIGH / SIZE
+
+
+def looked_at(n_patches: int) -> np.ndarray:
+    """The positions of the patches that are looked at: all, or every so many."""
+    return np.arange(0, n_patches, max(n_patches // _MOST_PATCHES, 1))
+
+
+def number_of_smooth(n_patches: int) -> int:
+    return min(max(int(_SMOOTHEST * n_patches), _FEWEST), n_patches)
+
+
+def level_of(variances: np.ndarray, n_smooth: int) -> float:
+    """The noise level, from mean squares at the high frequencies of so many smooth patches."""
+    return float(np.sqrt(_least(variances, np.sqrt(2.0 / (_INDEPENDENT * n_smooth)))))
 
 
 def _least(variances: np.ndarray, spread: float) -> float:

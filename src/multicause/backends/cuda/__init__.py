@@ -11,8 +11,8 @@ from multicause.backends.cuda.runtime import CudaRuntime, Runtime
 
 INSTALL = "pip install 'multicause[cuda]'"
 _ORDER = (
-    "common", "spike_slab_linear", "binary_linear", "maximal_causes", "gaussian_mixture", "local_gaussian",
-    "selection", "sums",
+    "common", "selection", "sums", "spike_slab_linear", "binary_linear", "maximal_causes", "gaussian_mixture",
+    "local_gaussian",
 )  # fmt: skip
 
 

@@ -42,6 +42,11 @@ class Runtime(ABC):
     @abstractmethod
     def _run(self, expression: str, n_threads: int, arguments: list[Any]) -> None: ...
 
+    def eigh(self, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues in rising order, and eigenvectors, of many small symmetric matrices (C, D, D)."""
+        values, vectors = self.xp.linalg.eigh(self.xp.asarray(matrices))
+        return self.to_host(values), self.to_host(vectors)
+
     @abstractmethod
     def to_host(self, array: Any) -> np.ndarray: ...
 
