@@ -12,13 +12,14 @@ import click
 from multicause import interrupts
 from multicause.cli.console import print_pairs
 from multicause.cli.inputs import read_data
-from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, CheckpointInterval, OutputFile, given, refuse_equal
+from multicause.cli.parameters import AT_LEAST_ONE, DEVICE, DEVICE_HELP, INPUT, SEED, CheckpointInterval, OutputFile, given, refuse_equal
 
 if TYPE_CHECKING:
     import numpy as np
 
 MODELS = ("linca", "etnmf", "gsc", "nonlinear-gsc", "mca", "mca3", "restricted-mca", "upoe")
 OF_SEVERAL_NOISES = ("etnmf", "gsc", "mca")
+OF_DEVICES = ("linca", "etnmf", "gsc", "mca")
 OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # most active latents; all states are weighed
 
 _OF_SELECTION = {
@@ -51,6 +52,7 @@ _OF_SELECTION = {
 @click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+@click.option("--device", type=DEVICE, help=DEVICE_HELP)
 @click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
 @click.option(
@@ -139,6 +141,8 @@ def _estimator(
         chosen["n_candidates"] = None
     if model in OF_ALL_STATES:
         _refuse_truncation(model, chosen)
+    if "device" in chosen and model not in OF_DEVICES:
+        raise click.UsageError(f"--model {model} runs on the processor alone: leave out --device.")
     if "noise" in chosen and model not in OF_SEVERAL_NOISES:
         raise click.UsageError(f"--model {model} has one kind of noise: leave out --noise.")
     if model == "nonlinear-gsc" and "max_active" in chosen:
@@ -205,7 +209,9 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict
         except KeyboardInterrupt:
             if not hasattr(estimator, "components_"):
                 raise
-    estimator.set_params(verbose=0, n_jobs=None)  # of this run, not of the model
+    of_this_run = {"verbose": 0, "n_jobs": None, "device": "cpu"}  # and not of the model
+    known = estimator.get_params(deep=False)
+    estimator.set_params(**{name: value for name, value in of_this_run.items() if name in known})
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
 

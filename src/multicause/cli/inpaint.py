@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, OutputImage, given, refuse_equal
+from multicause.cli.parameters import AT_LEAST_ONE, DEVICE, DEVICE_HELP, INPUT, SEED, OutputImage, given, refuse_equal
 from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ Examples:
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+@click.option("--device", type=DEVICE, help=DEVICE_HELP)
 def command(
     image: Path, mask: Path, output: Path | None, denoise: bool, uncertainty: Path | None, **settings: Any
 ) -> None:

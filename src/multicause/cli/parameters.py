@@ -8,6 +8,8 @@ import click
 
 AT_LEAST_ONE = click.IntRange(min=1)
 SEED = click.IntRange(0, 2**32 - 1)
+DEVICE = click.Choice(["cpu", "cuda", "auto"])
+DEVICE_HELP = "Compute on the processor, on an NVIDIA GPU, or there where one is at hand. [default: cpu]"
 INPUT = click.Path(path_type=Path)  # whether the file is there and readable is the reader's to say
 
 
@@ -84,3 +86,12 @@ def refuse_equal(paths: dict[str, Path | None]) -> None:
 def given(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that were given; what is left out keeps its own default."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def move_to(estimator: Any, device: str | None) -> None:
+    """Let a model answer on a device, where it can."""
+    if device is None:
+        return
+    if "device" not in estimator.get_params(deep=False):
+        raise click.UsageError(f"{type(estimator).__name__} runs on the processor alone: leave out --device.")
+    estimator.set_params(device=device)

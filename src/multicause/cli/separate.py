@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from multicause.cli.parameters import AT_LEAST_ONE, INPUT, SEED, given, refuse_equal
+from multicause.cli.parameters import AT_LEAST_ONE, DEVICE, DEVICE_HELP, INPUT, SEED, given, refuse_equal
 
 LOUDEST = 0.95  # of what a sound file can hold
 
@@ -25,6 +25,7 @@ LOUDEST = 0.95  # of what a sound file can hold
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
 @click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 @click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+@click.option("--device", type=DEVICE, help=DEVICE_HELP)
 def command(mixture: Path, output: Path | None, **settings: Any) -> None:
     """Take the recording MIXTURE apart, a .wav or .flac file with two channels or more.
 

@@ -348,11 +348,16 @@ class MulticauseEstimator(
 
     @contextmanager
     def _kept_on_errors(self) -> Iterator[None]:
-        """A context in which an error leaves the estimator as it was: data that are refused cost no earlier fit."""
+        """A context in which an error leaves the estimator as it was: data that are refused cost no earlier fit.
+
+        A device that fails costs nothing either: what was learned by then is kept.
+        """
         before = dict(vars(self))
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if getattr(error, "outcome", None) is not None:
+                raise
             for name in vars(self).keys() - before.keys() - set(OF_CALLBACKS):
                 delattr(self, name)
             self.__dict__.update(before)

@@ -11,6 +11,7 @@ import numpy as np
 
 from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
+from multicause.backends.cuda import DeviceError
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.learned_checks import check_floats
@@ -167,7 +168,12 @@ class EMEstimator(MulticauseEstimator):
                 _warn_of_background(moments, type(self).__name__)
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
-            outcome = self._best_of_restarts(em, fit, X, keeping)
+            try:
+                outcome = self._best_of_restarts(em, fit, X, keeping)
+            except DeviceError as error:
+                if error.outcome is not None:
+                    self._keep(error.outcome, X.dtype)
+                raise
         unused = unused_components(outcome.params, moments.weight)
         if unused.size and outcome.stop is Stop.CONVERGED:
             outcome = outcome._replace(stop=Stop.COMPONENTS_UNUSED)

@@ -14,7 +14,7 @@ from multicause.execution.reproducible_matmul import TILE
 
 _WORK_BYTES = 8 * 2**30  # of a chunk's work arrays, at most, and
 _WORK_SHARE = 0.25  # of the memory that is free
-_DATA_SHARE = 0.5  # of it for data that stay
+DATA_SHARE = 0.5  # of it for data that stay
 _ARRAYS = 4  # of (rows, H) that an E-step has at one time
 _OTHER_NUMBERS = 200  # per row
 
@@ -22,14 +22,14 @@ _OTHER_NUMBERS = 200  # per row
 class DeviceData:
     """Rows of a table on the device: all of them where there is room, else two chunks at a time."""
 
-    def __init__(self, X: Any, runtime: Any):
+    def __init__(self, X: Any, runtime: Any, share: float):
         self.runtime, self.dtype, self._X = runtime, X.dtype, X
         self._whole: Any = None
         self._coming: dict[tuple[int, int], Future[Any]] = {}
         self._sender: ThreadPoolExecutor | None = None
         if is_on_device(X):
             self._whole = runtime.xp.ascontiguousarray(X)
-        elif X.shape[0] * X.shape[1] * self.dtype.itemsize < _DATA_SHARE * runtime.free_bytes():
+        elif X.shape[0] * X.shape[1] * self.dtype.itemsize < share * runtime.free_bytes():
             self._whole = runtime.xp.asarray(np.ascontiguousarray(X[:]))
 
     @property
@@ -88,10 +88,19 @@ class OnDevice(InProcess):
         Leave the results of `map` on the device.
     beside : context manager or None
         Entered with it: what else is to be done on the device.
+    data_share : float
+        Data stay on the device that need less than this share of its free memory; others are sent in every iteration.
     """
 
-    def __init__(self, runtime: Any, keeps: bool = False, beside: AbstractContextManager[Any] | None = None):
+    def __init__(
+        self,
+        runtime: Any,
+        keeps: bool = False,
+        beside: AbstractContextManager[Any] | None = None,
+        data_share: float = DATA_SHARE,
+    ):
         super().__init__(1)
+        self._data_share = data_share
         self._beside = nullcontext() if beside is None else beside
         self.runtime, self._keeps = runtime, keeps
         self._data: list[DeviceData] = []
@@ -111,7 +120,7 @@ class OnDevice(InProcess):
         self, X: Any, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
     ) -> list[Chunk]:
         with self.runtime.errors_translated():
-            data = DeviceData(X, self.runtime)
+            data = DeviceData(X, self.runtime, self._data_share)
             self._data.append(data)
             width = X.shape[1] + _ARRAYS * n_components + _OTHER_NUMBERS
             budget = min(_WORK_BYTES, _WORK_SHARE * self.runtime.free_bytes())

@@ -7,7 +7,7 @@ the host, which is how it is tested where there is no GPU: see `host.py`.
 from functools import cache
 from pathlib import Path
 
-from multicause.backends.cuda.runtime import CudaRuntime, Runtime
+from multicause.backends.cuda.runtime import CudaRuntime, DeviceError, Runtime
 
 INSTALL = "pip install 'multicause[cuda]'"
 _ORDER = (
@@ -39,11 +39,12 @@ def problem() -> str | None:
 
 @cache
 def runtime() -> Runtime:
-    """What runs kernels on the device that CuPy is set to; a RuntimeError says what is missing."""
+    """What runs kernels on the device that CuPy is set to; an error says what is missing."""
     missing = problem()
     if missing is not None:
-        raise RuntimeError(f"device='cuda' needs an NVIDIA GPU and CuPy, but {missing}.")
+        kind = ImportError if INSTALL in missing else DeviceError
+        raise kind(f"device='cuda' needs an NVIDIA GPU and CuPy, but {missing}.")
     return CudaRuntime(source())
 
 
-__all__ = ["Runtime", "problem", "runtime", "source"]
+__all__ = ["DeviceError", "Runtime", "problem", "runtime", "source"]

@@ -13,8 +13,13 @@ SCALARS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
 _MOST_BLOCKS = 2**31 - 1
 
 
-class DeviceError(RuntimeError):
-    """The device failed, or has not enough memory; nothing on it can be relied upon."""
+class DeviceError(OSError):
+    """The device failed, or has not enough memory; nothing on it can be relied upon.
+
+    What a fit had learned by then is its `outcome`, where there is any.
+    """
+
+    outcome: Any = None
 
 
 class Sent(Protocol):
@@ -49,6 +54,9 @@ class Runtime(ABC):
 
     @abstractmethod
     def to_host(self, array: Any) -> np.ndarray: ...
+
+    def synchronise(self) -> None:
+        """Wait until all is done that was asked of the device."""
 
     @abstractmethod
     def send(self, rows: np.ndarray) -> "Sent":
@@ -85,6 +93,9 @@ class CudaRuntime(Runtime):
 
     def to_host(self, array: Any) -> np.ndarray:
         return self.xp.asnumpy(array)
+
+    def synchronise(self) -> None:
+        self.xp.cuda.get_current_stream().synchronize()
 
     def send(self, rows: np.ndarray) -> "SentByCuda":
         pinned_bytes = self.xp.cuda.alloc_pinned_memory(rows.nbytes)

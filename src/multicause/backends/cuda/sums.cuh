@@ -97,3 +97,15 @@ template <typename T> ENTRY column_totals(const T* rows, int n_rows, int n_colum
         sums[task] = total;
     }
 }
+
+// Eight chains of multiplications and additions in each thread: what the device does at most.
+template <typename T> ENTRY chains(int n_threads, int n_steps, T* result) {
+    EACH_THREAD(task, n_threads) {
+        T value[8];
+        UNROLL for (int k = 0; k < 8; ++k) value[k] = result[task] + T(k);
+        for (int step = 0; step < n_steps; ++step) UNROLL for (int k = 0; k < 8; ++k) value[k] = value[k] * T(0.999) + T(1e-3);
+        T total = T(0);
+        UNROLL for (int k = 0; k < 8; ++k) total += value[k];
+        result[task] = total;
+    }
+}
