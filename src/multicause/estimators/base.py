@@ -439,7 +439,7 @@ class MulticauseEstimator(
         with self._executor(X) as executor:
             model = self._prepared()
             chunks = executor.split(X, self._n_features_out, self._chunk_size)
-            answers = list(executor.map(lambda chunk: question(model, chunk), chunks))
+            answers = executor.answers(lambda chunk: question(model, chunk), chunks)
         return np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
 
     def _checkpoint(

@@ -110,6 +110,10 @@ class InProcess:
         while under_way:
             yield _result(under_way.popleft())
 
+    def answers(self, task: Callable[[Item], Any], chunks: Sequence[Item]) -> list[Any]:
+        """Arrays for all chunks, where their data are."""
+        return list(self.map(task, chunks))
+
     def map_reduce(
         self,
         task: Callable[[Item], Result],

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from multicause.execution.chunks import Chunk, split
 from multicause.execution.in_process import InProcess, single_threaded_blas
 from multicause.execution.reproducible_matmul import TILE
 
-_WORK_BYTES = 8 * 2**30  # of a chunk's work arrays, at most, and
+_WORK_BYTES = 32 * 2**30  # of a chunk's work arrays, at most, and
 _WORK_SHARE = 0.25  # of the memory that is free
 DATA_SHARE = 0.5  # of it for data that stay
 _ARRAYS = 4  # of (rows, H) that an E-step has at one time
@@ -85,7 +86,7 @@ class OnDevice(InProcess):
     runtime : Runtime
         The device, as `multicause.backends.cuda` knows it.
     keeps : bool
-        Leave the results of `map` on the device.
+        Leave answers on the device.
     beside : context manager or None
         Entered with it: what else is to be done on the device.
     data_share : float
@@ -129,24 +130,24 @@ class OnDevice(InProcess):
         return [DeviceChunk(c.X, c.start, c.stop, c.weights, data=data) for c in cut]
 
     def map(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> Iterator[Any]:
+        for result in self._results(task, chunks):
+            yield self.runtime.to_host(result)
+
+    def answers(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> list[Any]:
+        results = self._results(task, chunks)
+        return list(results) if self._keeps else [self.runtime.to_host(result) for result in results]
+
+    def _results(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> Iterator[Any]:
         for position, chunk in enumerate(chunks):
             with self.runtime.errors_translated():
                 self._send_ahead(chunks, position)
                 result = task(chunk)
-                if not (self._keeps or isinstance(result, np.ndarray)):
-                    result = self.runtime.to_host(result)
             yield result
 
     def map_reduce(
         self, task: Callable[[Any], Any], chunks: Sequence[Any], combine: Callable[[Any, Any], Any]
     ) -> Any:
-        total = None
-        for position, chunk in enumerate(chunks):
-            with self.runtime.errors_translated():
-                self._send_ahead(chunks, position)
-                result = task(chunk)
-            total = result if total is None else combine(total, result)
-        return total
+        return reduce(combine, self._results(task, chunks))
 
     def _send_ahead(self, chunks: Sequence[Any], position: int) -> None:
         for chunk in chunks[position : position + 2]:

@@ -106,6 +106,13 @@ template <typename T, int G> INLINE T group_max(PerLane<T, G>& x) {
     UNROLL for (int step = 1; step < G; step *= 2) value = larger(value, __shfl_xor_sync(members<G>(), value, step));
     return value;
 }
+#if __CUDA_ARCH__ >= 800
+template <> INLINE unsigned long long group_max<unsigned long long, 32>(PerLane<unsigned long long, 32>& x) {
+    const unsigned high = (unsigned)(x.own >> 32), highest = __reduce_max_sync(0xffffffffu, high);
+    const unsigned low = __reduce_max_sync(0xffffffffu, high == highest ? (unsigned)x.own : 0u);
+    return (unsigned long long)highest << 32 | low;
+}
+#endif
 template <typename T, int G> INLINE T group_sum(PerLane<T, G>& x) {
     T value = x.own;
     UNROLL for (int step = 1; step < G; step *= 2) value += __shfl_xor_sync(members<G>(), value, step);

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -55,6 +56,10 @@ class Runtime(ABC):
     @abstractmethod
     def to_host(self, array: Any) -> np.ndarray: ...
 
+    def read(self, array: Any) -> np.ndarray:
+        """A copy of an array that is read again and again, beside the processor."""
+        return np.array(self.to_host(array))
+
     def synchronise(self) -> None:
         """Wait until all is done that was asked of the device."""
 
@@ -85,6 +90,8 @@ class CudaRuntime(Runtime):
         import cupy
 
         self.xp, self._sending = cupy, cupy.cuda.Stream(non_blocking=True)
+        self._landing: np.ndarray | None = None
+        self._reading = Lock()
         self._kernel = cache(lambda expression: _compiled(cupy, source, expression))
 
     def _run(self, expression: str, n_threads: int, arguments: list[Any]) -> None:
@@ -93,6 +100,14 @@ class CudaRuntime(Runtime):
 
     def to_host(self, array: Any) -> np.ndarray:
         return self.xp.asnumpy(array)
+
+    def read(self, array: Any) -> np.ndarray:
+        if self._landing is None or self._landing.nbytes < array.nbytes:  # page-locked memory, which is slow to get
+            self._landing = np.frombuffer(self.xp.cuda.alloc_pinned_memory(array.nbytes), np.uint8)
+        landed = self._landing[: array.nbytes].view(array.dtype).reshape(array.shape)
+        with self._reading:
+            array.get(out=landed)
+            return landed.copy()
 
     def synchronise(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()

@@ -80,6 +80,13 @@ class DeviceEStep(ABC):
         """An array of parameters on the device."""
         return self.xp.asarray(np.ascontiguousarray(array, dtype=self.dtype))
 
+    def put_all(self, *arrays: Any) -> list[Any]:
+        """Several arrays of parameters by one copy."""
+        given = [np.asarray(array) for array in arrays]
+        flat = self.put(np.concatenate([array.ravel() for array in given]))
+        parts = self.xp.split(flat, np.cumsum([array.size for array in given])[:-1].tolist())
+        return [part.reshape(array.shape) for part, array in zip(parts, given, strict=True)]
+
     def empty(self, *shape: int) -> Any:
         return self.xp.empty(shape, self.dtype)
 
@@ -88,11 +95,9 @@ class DeviceEStep(ABC):
 
     def read(self, *arrays: Any) -> list[np.ndarray]:
         """Arrays in double precision, beside the processor, by one copy."""
-        double = [self.xp.asarray(array, dtype=np.float64) for array in arrays]
-        flat = self.runtime.to_host(self.xp.concatenate([array.ravel() for array in double]))
-        ends = np.cumsum([array.size for array in double])
-        parts = np.split(flat, ends[:-1])
-        return [part.reshape(array.shape).copy() for part, array in zip(parts, double, strict=True)]
+        flat = self.xp.concatenate([array.ravel().astype(np.float64, copy=False) for array in arrays])
+        parts = np.split(self.runtime.read(flat), np.cumsum([array.size for array in arrays])[:-1])
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
     def cross_sums(self, left: Any, right: Any) -> Any:
         """left^T right, (H, D); single precision is summed in double, a few thousand rows at a time."""

@@ -28,7 +28,7 @@ class BinaryLinearOnDevice(DeviceEStep):
 
     def __init__(self, host, runtime, dtype):
         super().__init__(host, runtime, dtype)
-        self.projection, self.offset, self.gram = self.put(host.projection), self.put(host.offset), self.put(host.gram)
+        self.projection, self.offset, self.gram = self.put_all(host.projection, host.offset, host.gram)
 
     def terms(self, Y):
         linear = Y @ self.projection

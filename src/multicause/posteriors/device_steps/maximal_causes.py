@@ -34,10 +34,12 @@ class MaximalCausesOnDevice(DeviceEStep):
         if not host.gaussian:
             raise Unsupported(f"{self.model.noise} has no kernel for a GPU. Use Gaussian noise, or device='cpu'.")
         tables = host.tables
-        self.projection, self.offset = self.put(host.projection), self.put(host.offset)
-        self.components, self.precision = self.put(tables.components), self.put(tables.precision)
-        self.log_odds, self.largest = self.put(tables.log_odds), self.put(tables.largest)
-        self.u, self.v = self.put(tables.u), self.put(tables.v)
+        (
+            self.projection, self.offset, self.components, self.precision, self.log_odds, self.largest, self.u, self.v,
+        ) = self.put_all(
+            host.projection, host.offset, tables.components, tables.precision, tables.log_odds, tables.largest,
+            tables.u, tables.v,
+        )  # fmt: skip
 
     def terms(self, Y):
         singles = Y @ self.projection

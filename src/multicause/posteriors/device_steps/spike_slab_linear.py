@@ -33,12 +33,14 @@ class SpikeSlabOnDevice(DeviceEStep):
         if host.correlated:
             raise Unsupported("Correlated coefficients, slab='full', have no kernel for a GPU. Use device='cpu'.")
         problem = host.complete
-        self.projection, self.slab_mean = self.put(host.projection), self.put(host.slab_mean)
-        self.offset, self.gram = self.put(problem.offset), self.put(problem.gram)
-        self.inverse, self.constant = self.put(problem.inverse[0]), self.put(problem.constant[0])
-        self.score_constant = self.put(problem.constant[0] - host.log_odds)
-        self.full = model_noise(self.model) == "full"
-        self.white = self.put(host.whiten.R) if self.full else self.put(1.0 / host.whiten.factor)
+        self.full = self.model.noise.shape == "full"
+        (
+            self.projection, self.slab_mean, self.offset, self.gram, self.inverse, self.constant, self.score_constant,
+            self.white,
+        ) = self.put_all(
+            host.projection, host.slab_mean, problem.offset, problem.gram, problem.inverse[0], problem.constant[0],
+            problem.constant[0] - host.log_odds, host.whiten.R if self.full else 1.0 / host.whiten.factor,
+        )  # fmt: skip
 
     def terms(self, Y):
         linear = Y @ self.projection
@@ -97,7 +99,7 @@ class SpikeSlabOnDevice(DeviceEStep):
         if np.isnan(distance):
             raise Unsupported("Missing values, NaN in X, have no kernel for a GPU. Use device='cpu', or fill them in.")
         constant = weight * (host.log_empty - host.whiten.log_scale.sum()) - 0.5 * distance
-        yy = squares if model_noise(self.model) != "isotropic" else np.asarray(squares.sum())
+        yy = squares if self.model.noise.shape != "isotropic" else np.asarray(squares.sum())
         xx *= np.outer(unit, unit)
         correlated = np.zeros(0), _NOTHING, _NOTHING
         statistics = SpikeSlabStatistics(
@@ -132,6 +134,3 @@ class SpikeSlabOnDevice(DeviceEStep):
         )  # fmt: skip
         return log_normaliser, energy
 
-
-def model_noise(model: Any) -> str:
-    return model.noise.shape
