@@ -95,3 +95,60 @@ ENTRY squared_excess_scores(const T* Y, const T* components, const T* log_activa
             if (first + r < n_rows) scores[(first + r) * n_latents + h] = log_activation[h] - T(0.5) * total[r];
     }
 }
+
+// Spike-and-slab latents one by one, each by what it adds to log p(y | s) beside those before it: choosing a latent
+// eliminates it from K and c for all others. A slot's work is c, K's diagonal, what is free, and Cholesky's columns.
+template <typename T>
+ENTRY greedy_candidates(const T* linear, const T* inverse, const T* slab_mean, const T* gram, int n_rows, int n_latents,
+                        int n_candidates, int n_slots, T* work, int* chosen) {
+    constexpr int G = 32;
+    typedef unsigned long long Key;
+    EACH_GROUP(slot, n_slots, G) {
+        T *c = work + slot * (3 + n_candidates) * n_latents, *diagonal = c + n_latents, *open = diagonal + n_latents;
+        T* factor = open + n_latents;
+        for (long long n = slot; n < n_rows; n += n_slots) {
+            EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
+                c[h] = linear[n * n_latents + h];
+                diagonal[h] = T(1) / inverse[h];
+                open[h] = T(-0.5) * slab_mean[h] * slab_mean[h];
+            }
+            group_sync<G>();
+            PerLane<int, G> mine, rank;
+            EACH_LANE(lane, G) mine[lane] = rank[lane] = 0;
+            for (int k = 0; k < n_candidates; ++k) {
+                PerLane<Key, G> best;
+                EACH_LANE(lane, G) {
+                    best[lane] = 0;
+                    for (int h = lane; h < n_latents; h += G) {
+                        const T score = open[h] + T(0.5) * (c[h] * c[h] / diagonal[h] - log_of(diagonal[h]));
+                        const Key key = key_of((float)score, h);
+                        if (key > best[lane]) best[lane] = key;
+                    }
+                }
+                const int g = (int)(0xffffffffu - (unsigned)(group_max<Key, G>(best) & 0xffffffffu));
+                const T scale = rsqrt_of(diagonal[g]), gain = scale * c[g];
+                T shares[G];
+                for (int j = 0; j < k; ++j) shares[j] = factor[j * n_latents + g];
+                group_sync<G>();
+                EACH_LANE(lane, G) {
+                    if (lane == k) mine[lane] = g;
+                    for (int h = lane; h < n_latents; h += G) {
+                        T column = gram[(long long)g * n_latents + h];
+                        for (int j = 0; j < k; ++j) column -= shares[j] * factor[j * n_latents + h];
+                        column *= scale;
+                        factor[k * n_latents + h] = column;
+                        c[h] -= gain * column;
+                        diagonal[h] = larger(diagonal[h] - column * column, T(1));
+                        if (h == g) open[h] = Limits<T>::off;
+                    }
+                }
+                group_sync<G>();
+            }
+            for (int k = 0; k < n_candidates; ++k) {
+                const int other = from_lane<int, G>(mine, k);
+                EACH_LANE(lane, G) rank[lane] += other < mine[lane];
+            }
+            EACH_LANE(lane, G) if (lane < n_candidates) chosen[n * n_candidates + rank[lane]] = mine[lane];
+        }
+    }
+}

@@ -17,6 +17,7 @@ from multicause.posteriors.device_steps.base import (
     lanes_of,
 )
 
+_SLOTS = 132 * 16  # rows whose candidates are chosen at one time
 _NOTHING = np.zeros((0, 0))
 
 
@@ -53,6 +54,15 @@ class SpikeSlabOnDevice(DeviceEStep):
         chosen = self.xp.empty((N, n_candidates), np.int32)
         scores = terms.linear, self.inverse, self.score_constant
         self.launch("top_singletons", (), N, LANES, *scores, N, H, n_candidates, chosen)
+        return chosen
+
+    def select_greedily(self, terms, n_candidates):
+        check_candidates(n_candidates, LANES)
+        N, H = terms.linear.shape
+        chosen, n_slots = self.xp.empty((N, n_candidates), np.int32), min(N, _SLOTS)
+        work = self.empty(n_slots, 3 + n_candidates, H)
+        tables, sizes = (self.inverse, self.slab_mean, self.gram), (N, H, n_candidates, n_slots)
+        self.launch("greedy_candidates", (), n_slots, LANES, terms.linear, *tables, *sizes, work, chosen)
         return chosen
 
     def free_energies(self, terms, candidates):
