@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cases import LINEAR, MIXTURES, MODELS
 
 from multicause import ETNMF, GSC, MCA, LinCA, TruncatedGaussianMixture
 from multicause.backends import cuda
@@ -23,8 +22,16 @@ from multicause.posteriors import TruncatedPosterior
 from multicause.selection import GPSelect
 from multicause.tasks import denoise_image, inpaint_image
 
+from cases import LINEAR, MIXTURES, MODELS
+
 MAXIMAL = ["maximal_gaussian", "maximal_diagonal"]
-SUPPORTED = [*LINEAR, *MAXIMAL, "spike_slab_isotropic_diagonal", "spike_slab_diagonal_diagonal", "spike_slab_full_diagonal"]
+SUPPORTED = [
+    *LINEAR,
+    *MAXIMAL,
+    "spike_slab_isotropic_diagonal",
+    "spike_slab_diagonal_diagonal",
+    "spike_slab_full_diagonal",
+]
 SIZES = [(10, 8), (10, 4), (6, 5), (5, 3), (2, 2), (1, 1), (11, 3)]  # H' and gamma
 
 
@@ -293,7 +300,7 @@ def test_too_little_memory_on_the_device_is_said():
     before = pool.get_limit()
     pool.set_limit(size=pool.used_bytes() + 2**17)
     try:
-        with pytest.raises(cuda.DeviceError, match="not enough free memory.*device='cpu'"):
+        with pytest.raises(cuda.DeviceError, match=r"not enough free memory.*device='cpu'"):
             LinCA(500, device="cuda", start="random").fit(X)
     finally:
         pool.set_limit(size=before)

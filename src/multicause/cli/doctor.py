@@ -17,7 +17,12 @@ from multicause.cli.console import print_pairs
 from multicause.cli.errors import describe
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "safetensors", "matplotlib", "pillow", "click", "rich")
-EXTRAS = {"cuda": ("cupy",), "tables": ("pandas", "pyarrow"), "audio": ("soundfile",), "image": ("skimage",)}  # as in pyproject.toml
+EXTRAS = {
+    "cuda": ("cupy",),
+    "tables": ("pandas", "pyarrow"),
+    "audio": ("soundfile",),
+    "image": ("skimage",),
+}  # as in pyproject.toml
 
 
 @click.command("doctor")

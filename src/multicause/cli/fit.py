@@ -12,7 +12,17 @@ import click
 from multicause import interrupts
 from multicause.cli.console import print_pairs
 from multicause.cli.inputs import read_data
-from multicause.cli.parameters import AT_LEAST_ONE, DEVICE, DEVICE_HELP, INPUT, SEED, CheckpointInterval, OutputFile, given, refuse_equal
+from multicause.cli.parameters import (
+    AT_LEAST_ONE,
+    DEVICE,
+    DEVICE_HELP,
+    INPUT,
+    SEED,
+    CheckpointInterval,
+    OutputFile,
+    given,
+    refuse_equal,
+)
 
 if TYPE_CHECKING:
     import numpy as np

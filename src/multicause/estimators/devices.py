@@ -88,7 +88,9 @@ class DeviceEstimator(SelectingEstimator):
             raise ValueError(f"Found array with {len(X)} sample(s) while a minimum of {fewest} is required.")
         largest = largest_on_device(X)
         if not np.isfinite(largest):
-            raise ValueError("X on a GPU must be finite, but holds NaN or infinity. Use device='cpu' for missing values.")
+            raise ValueError(
+                "X on a GPU must be finite, but holds NaN or infinity. Use device='cpu' for missing values."
+            )
         refuse_magnitude(largest)
         self._check_range(X, reset)
         return X
@@ -116,5 +118,3 @@ def _as_given(answers: Any, X: Any) -> Any:
     """Answers as an array of the library that X comes from."""
     library = type(X).__module__.partition(".")[0]
     return answers if library == "cupy" else importlib.import_module(library).from_dlpack(answers)
-
-

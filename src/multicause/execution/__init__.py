@@ -6,4 +6,15 @@ from multicause.execution.in_process import InProcess
 from multicause.execution.on_device import OnDevice
 from multicause.execution.sources import RowSource, row_source
 
-__all__ = ["Chunk", "InProcess", "OnDevice", "RowSource", "chunks_of", "executor_for", "on", "reader_for", "row_source", "split"]
+__all__ = [
+    "Chunk",
+    "InProcess",
+    "OnDevice",
+    "RowSource",
+    "chunks_of",
+    "executor_for",
+    "on",
+    "reader_for",
+    "row_source",
+    "split",
+]

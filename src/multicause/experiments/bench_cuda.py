@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multicause.backends import cuda
-from multicause.execution import InProcess, OnDevice
+from multicause.execution import OnDevice
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.bench_threads import GSC, LINCA, MCA, Measured
-from multicause.experiments.timing import Problem, disturbed_start, draw, intervals, random_start
+from multicause.experiments.timing import Problem, Start, disturbed_start, draw, intervals, random_start
 from multicause.models import BinaryLinear, MaximalCauses, SpikeSlabLinear, combine
 from multicause.posteriors import TruncatedPosterior
 
@@ -49,38 +49,56 @@ class Work(NamedTuple):
         return self.n_bytes / peaks.bytes_per_second, operations
 
 
+E_STEPS: dict[str, tuple[Problem, dict[str, float]]] = {  # problems, and most milliseconds by precision
+    "GSC": (GSC, {"float64": 4.0, "float32": 2.0}),
+    "LinCA": (LARGE_LINCA, {}),
+    "MCA": (LARGE_MCA, {}),
+}
+ITERATIONS: dict[str, tuple[Problem, Start, float]] = {
+    "GSC": (GSC, disturbed_start, 8.0),
+    "LinCA": (LARGE_LINCA, disturbed_start, 15.0),
+    "MCA": (LARGE_MCA, random_start, 10.0),
+}
+
+
 def compare_devices(quick: bool) -> list[Measured]:
     """Milliseconds of E-steps and iterations on the GPU, the share of the roofline that is reached, and the cores."""
     peaks = measure_peaks(2**24 if quick else 2**28, 1024 if quick else 8192)
     lines = [_peak_line(peaks)]
-    for name, problem, most in (("GSC", GSC, {"float64": 4.0, "float32": 2.0}), ("LinCA", LARGE_LINCA, {}), ("MCA", LARGE_MCA, {})):  # fmt: skip
-        problem = replace(problem, n_samples=2_000) if quick else problem
-        lines += [e_step_line(name, problem, dtype, peaks, None if quick else most.get(dtype)) for dtype in ("float64", "float32")]  # fmt: skip
-    for name, problem, start, most in (
-        ("GSC", GSC, disturbed_start, 8.0), ("LinCA", LARGE_LINCA, disturbed_start, 15.0), ("MCA", LARGE_MCA, random_start, 10.0),
-    ):  # fmt: skip
-        problem = replace(problem, n_samples=2_000) if quick else problem
-        lines.append(iteration_line(name, problem, start, None if quick else most))
+    for name, (problem, most) in E_STEPS.items():
+        for dtype in ("float64", "float32"):
+            lines.append(e_step_line(name, _sized(problem, quick), dtype, peaks, None if quick else most.get(dtype)))
+    for name, (problem, start, limit) in ITERATIONS.items():
+        lines.append(iteration_line(name, _sized(problem, quick), start, None if quick else limit))
     many = replace(MANY, n_samples=20_000) if quick else MANY
     return [*lines, *(streamed_line(many, stays, peaks, quick) for stays in (True, False))]
 
 
+def _sized(problem: Problem, quick: bool) -> Problem:
+    return replace(problem, n_samples=2_000) if quick else problem
+
+
 def measure_peaks(n_numbers: int, size: int) -> Peaks:
     """By a copy, by products of square matrices, and by chains of multiplications and additions."""
-    runtime = cuda.runtime()
-    xp, products, others = runtime.xp, {}, {}
+    xp = cuda.runtime().xp
     source, target = xp.zeros(n_numbers), xp.empty(n_numbers)
     bandwidth = 2.0 * source.nbytes / seconds_on_device(lambda: xp.copyto(target, source), 5)
-    for dtype in ("float64", "float32"):
-        matrix = xp.random.standard_normal((size, size)).astype(dtype)
-        products[dtype] = 2.0 * size**3 / seconds_on_device(lambda matrix=matrix: matrix @ matrix, 3)
-        n_threads, n_steps = 2**19, 4096
-        chains = xp.zeros(n_threads, dtype)
-        seconds = seconds_on_device(
-            lambda chains=chains, dtype=dtype: runtime.launch("chains", dtype, (), n_threads, 1, n_threads, n_steps, chains), 5
-        )  # fmt: skip
-        others[dtype] = 16.0 * n_threads * n_steps / seconds
-    return Peaks(bandwidth, products, others)
+    kinds = "float64", "float32"
+    return Peaks(bandwidth, {k: _rate_of_products(k, size) for k in kinds}, {k: _rate_of_chains(k) for k in kinds})
+
+
+def _rate_of_products(dtype: str, size: int) -> float:
+    matrix = cuda.runtime().xp.random.standard_normal((size, size)).astype(dtype)
+    return 2.0 * size**3 / seconds_on_device(lambda: matrix @ matrix, 3)
+
+
+def _rate_of_chains(dtype: str, n_threads: int = 2**19, n_steps: int = 4096) -> float:
+    runtime = cuda.runtime()
+    chains = runtime.xp.zeros(n_threads, dtype)
+    seconds = seconds_on_device(
+        lambda: runtime.launch("chains", dtype, (), n_threads, 1, n_threads, n_steps, chains), 5
+    )
+    return 16.0 * n_threads * n_steps / seconds
 
 
 def seconds_on_device(task: Callable[[], Any], n_repeats: int = REPEATS) -> float:
@@ -114,7 +132,8 @@ def work_of(problem: Problem, dtype: str) -> Work:
 
 def _per_state(problem: Problem) -> float:
     """Operations of all states of a data point, by the latents m that come after a state's last."""
-    total, H, gamma = 0.0, problem.n_candidates, problem.max_active
+    H, gamma = problem.n_candidates, problem.max_active
+    total = down = back = 0.0
     for j in range(H):
         m, n_states = H - 1 - j, sum(comb(j, k) for k in range(gamma))
         if problem.model is SpikeSlabLinear:
@@ -177,20 +196,8 @@ def streamed_line(problem: Problem, stays: bool, peaks: Peaks, quick: bool) -> M
 
 
 def _peak_line(peaks: Peaks) -> Measured:
-    rates = [f"{dtype}: products {peaks.products[dtype] / 1e12:.1f}, others {peaks.others[dtype] / 1e12:.1f} TFLOP/s" for dtype in peaks.products]  # fmt: skip
+    rates = [
+        f"{dtype}: products {rate / 1e12:.1f}, others {peaks.others[dtype] / 1e12:.1f} TFLOP/s"
+        for dtype, rate in peaks.products.items()
+    ]
     return "peaks of the device", f"copies {peaks.bytes_per_second / 1e12:.2f} TB/s; {'; '.join(rates)}", "-", None
-
-
-def cores_e_step(problem: Problem) -> float:
-    """Seconds of the same E-step on all cores."""
-    X, params = draw(problem)
-    posterior = TruncatedPosterior(problem.n_candidates, problem.max_active)
-    model = problem.model(problem.n_components, problem.n_features)
-    with InProcess(effective_threads(None)) as executor:
-        chunks = executor.split(X, problem.n_components)
-        times = []
-        for _ in range(4):
-            start = time.perf_counter()
-            executor.map_reduce(posterior.prepare(model, params).statistics, chunks, combine)
-            times.append(time.perf_counter() - start)
-    return float(np.median(times[1:]))

@@ -67,9 +67,7 @@ class DeviceLearner(Learner):
             runtime.launch("merge_patches", np.float64, (), total.size, 1, mean, weights, *sizes, total, weight)
         return runtime.to_host(total / weight)[:, :, None]
 
-    def by_groups(
-        self, channels: np.ndarray, pilot: np.ndarray, where: Neighbourhood
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def by_groups(self, channels: np.ndarray, pilot: np.ndarray, where: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
         runtime, variance = cuda.runtime(), float(np.float32(self.noise_level**2))
         xp, (height, width, n_colours) = runtime.xp, channels.shape
         rows, columns = (xp.asarray(middles(n, where).astype(np.int32)) for n in (height, width))

@@ -6,7 +6,7 @@ DEVICES = ("cpu", "cuda", "auto")
 
 
 def task_device(device: str) -> str:
-    """"cpu" or "cuda"; "auto" takes a GPU where there is one, and a GPU that is asked for must be there."""
+    """ "cpu" or "cuda"; "auto" takes a GPU where there is one, and a GPU that is asked for must be there."""
     if device not in DEVICES:
         raise ValueError(f"device must be 'cpu', 'cuda' or 'auto', got {device!r}.")
     if device == "auto":

@@ -142,9 +142,7 @@ class Learner(NamedTuple):
         """The patches of one channel (height, width, 1)."""
         return Patches(channel, self.patch_size)
 
-    def by_groups(
-        self, channels: np.ndarray, pilot: np.ndarray, where: Neighbourhood
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def by_groups(self, channels: np.ndarray, pilot: np.ndarray, where: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
         """The second pass: pixels, which take the place of the pilot's, and their variances."""
         return _by_groups(channels, pilot, self.noise_level, where, effective_threads(self.n_jobs), self.verbose)
 

@@ -1,4 +1,4 @@
-"""The same templates compiled for the host, where their lanes are taken one after the other: for tests, not for speed."""
+"""The same templates compiled for the host, their lanes taken one after the other: for tests, not for speed."""
 
 import ctypes
 import subprocess
@@ -62,6 +62,9 @@ class HostRuntime(Runtime):
 
     def send(self, rows: np.ndarray) -> "SentByHost":
         return SentByHost(np.ascontiguousarray(rows))
+
+    def synchronise(self) -> None:
+        pass
 
     def free_bytes(self) -> int:
         return 2**33

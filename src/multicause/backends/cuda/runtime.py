@@ -60,6 +60,7 @@ class Runtime(ABC):
         """A copy of an array that is read again and again, beside the processor."""
         return np.array(self.to_host(array))
 
+    @abstractmethod
     def synchronise(self) -> None:
         """Wait until all is done that was asked of the device."""
 

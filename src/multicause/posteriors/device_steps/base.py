@@ -36,6 +36,8 @@ class DeviceEStep(ABC):
         The precision of the data, in which everything but sums is computed.
     """
 
+    host: Any
+
     def __init__(self, host: TruncatedEStep, runtime: Any, dtype: Any):
         self.host, self.model, self.params = host, host.model, host.params
         self.max_active, self.singletons, self.beta = host.max_active, host.singletons, host.beta
@@ -147,13 +149,15 @@ class DeviceEStep(ABC):
         return self.xp.asarray(first_subsets(n_candidates, self.max_active))
 
     def by_latent(self, candidates: Any, n_latents: int) -> tuple[Any, Any]:
-        """The pairs (row, place) in the order of their latents, as if candidates were flat; where each latent begins."""
+        """The pairs (row, place), counted as if candidates were flat, by latent; and where each latent begins."""
         flat = candidates.ravel()
         order = self.xp.argsort(flat, kind="stable")
         starts = self.xp.searchsorted(flat[order], self.xp.arange(n_latents + 1, dtype=flat.dtype))
         return order.astype(np.int64, copy=False), starts.astype(np.int64, copy=False)
 
-    def pair_sums(self, values: Any, candidates: Any, weights: Any, active: int, second: int, H: int) -> tuple[Any, Any]:
+    def pair_sums(
+        self, values: Any, candidates: Any, weights: Any, active: int, second: int, H: int
+    ) -> tuple[Any, Any]:
         """Sums over the rows of what candidates have: the value `active` + place, (H,), and their pairs, (H, H)."""
         n_parts = max(_GROUPS // H, 1)
         actives, pairs = self.xp.zeros((n_parts, H)), self.xp.zeros((n_parts, H, H))

@@ -143,4 +143,3 @@ class SpikeSlabOnDevice(DeviceEStep):
             tops, *sizes, float(self.beta), log_normaliser, energy, values, s, x,
         )  # fmt: skip
         return log_normaliser, energy
-
