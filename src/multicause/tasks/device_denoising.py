@@ -6,6 +6,7 @@ import numpy as np
 
 from multicause.backends import cuda
 from multicause.estimators import TruncatedGaussianMixture
+from multicause.models.factor_mixture import remembering_decompositions
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.tasks.mixture_denoising import LEAST_VARIANCE, LOST, SURENESS, Learner
 from multicause.tasks.noise_level import SIZE, frequencies, level_of, looked_at, number_of_smooth
@@ -47,6 +48,10 @@ class DeviceLearner(Learner):
         n_smooth = number_of_smooth(len(powers))
         smooth = xp.argsort(powers @ xp.asarray(low / low.sum()))[:n_smooth]
         return level_of(cuda.runtime().to_host(powers[smooth].mean(axis=0))[high], n_smooth)
+
+    def fit(self, channel: np.ndarray, random_state: np.random.RandomState) -> TruncatedGaussianMixture:
+        with remembering_decompositions():
+            return super().fit(channel, random_state)
 
     def patches(self, channel: np.ndarray) -> PatchesOnDevice:
         return PatchesOnDevice(channel[:, :, 0], self.patch_size)

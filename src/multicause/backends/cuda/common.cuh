@@ -9,6 +9,7 @@
 #define CONSTANT __host__ __device__ constexpr
 #define INLINE __device__ __forceinline__
 #define ENTRY __global__ void __launch_bounds__(128)
+#define ENTRY_AT_LEAST(n_blocks) __global__ void __launch_bounds__(128, (n_blocks))  // on one multiprocessor
 #define UNROLL _Pragma("unroll")
 #else
 #include <cmath>
@@ -17,6 +18,7 @@
 #define CONSTANT constexpr
 #define INLINE inline
 #define ENTRY static void
+#define ENTRY_AT_LEAST(n_blocks) static void
 #define UNROLL
 #endif
 

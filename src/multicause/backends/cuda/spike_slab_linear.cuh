@@ -231,21 +231,51 @@ INLINE void slab_gather(SlabPoint<T, H>& point, const T* linear, const int* cand
     group_sync<G>();
 }
 
-// A singleton's log joint, and its coefficient's mean; OFF where it is a candidate. Columns must come in rising order.
-template <typename T, int H> struct Singletons {
-    const T *linear, *inverse, *constant;
-    T beta;
-    INLINE T operator()(const SlabPoint<T, H>& point, int h, int& next) const {
-        while (next < H && point.candidates[next] < h) ++next;
-        if (next < H && point.candidates[next] == h) return Limits<T>::off;
-        return beta * (constant[h] + T(0.5) * linear[h] * linear[h] * inverse[h]);
+// All singletons of a row: s_h <- beta times their log joints, of candidates OFF; returns beta times the largest one.
+template <typename T, int H, int G>
+INLINE T slab_singletons(const SlabPoint<T, H>& point, const T* linear, const T* inverse, const T* constant, T beta,
+                         int n_latents, T* s) {
+    PerLane<T, G> own;
+    EACH_LANE(lane, G) {
+        T top = Limits<T>::off;
+        for (int h = lane; h < n_latents; h += G) {
+            const T x = beta * (constant[h] + T(0.5) * linear[h] * linear[h] * inverse[h]);
+            top = larger(top, x);
+            s[h] = x;
+        }
+        own[lane] = top;
     }
-};
+    group_sync<G>();
+    EACH_LANE(lane, G) for (int i = lane; i < H; i += G) s[point.candidates[i]] = Limits<T>::off;
+    group_sync<G>();
+    return group_max<T, G>(own);
+}
+
+// s_h <- weights relative to the largest; returns their sum, and that of weights times exponents.
+template <typename T, int G> INLINE T slab_weigh_singletons(T largest, int n_latents, T* s, T& energy) {
+    PerLane<T, G> own, own_energy;
+    EACH_LANE(lane, G) {
+        T total = T(0), sum = T(0);
+        for (int h = lane; h < n_latents; h += G) {
+            const T below = s[h] - largest;
+            T w = T(0);
+            if (below > Limits<T>::negligible) {
+                w = exp_of(below);
+                total += w;
+                sum += w * below;
+            }
+            s[h] = w;
+        }
+        own[lane] = total;
+        own_energy[lane] = sum;
+    }
+    energy = group_sum<T, G>(own_energy);
+    return group_sum<T, G>(own);
+}
 
 // beta times the largest log joint, or what is near enough to it: weights are relative to it, so that none overflows.
 template <typename T, int H, int G>
-INLINE T slab_largest(const SlabPoint<T, H>& point, const Singletons<T, H>& single, const int* tops, int n_tops,
-                      int n_latents, int max_active, int singletons) {
+INLINE T slab_largest(const SlabPoint<T, H>& point, const int* tops, int n_tops, int max_active, T beta) {
     PerLane<float, G> rough;
     EACH_LANE(lane, G) {
         Largest<float> seen{0.0f};
@@ -257,32 +287,27 @@ INLINE T slab_largest(const SlabPoint<T, H>& point, const Singletons<T, H>& sing
         rough[lane] = seen.value;
     }
     const float roughly = group_max<float, G>(rough);
+    if (sizeof(T) == sizeof(float) || roughly < MOST_ROUGH) return beta * T(roughly);
     PerLane<T, G> own;
     EACH_LANE(lane, G) {
-        Largest<T> seen{T(roughly)};
-        if (sizeof(T) > sizeof(float) && !(roughly < MOST_ROUGH)) {
-            seen.value = T(0);
-            for (int k = lane; k < n_tops; k += G) {
-                SlabTop<T, H> top;
-                top.take(point, point.offset, tops[k]);
-                top.visit(point.offset, max_active - count_bits(tops[k]), seen);
-            }
+        Largest<T> seen{T(0)};
+        for (int k = lane; k < n_tops; k += G) {
+            SlabTop<T, H> top;
+            top.take(point, point.offset, tops[k]);
+            top.visit(point.offset, max_active - count_bits(tops[k]), seen);
         }
-        T largest = single.beta * seen.value;
-        int next = 0;
-        if (singletons)
-            for (int h = lane; h < n_latents; h += G) largest = larger(largest, single(point, h, next));
-        own[lane] = largest;
+        own[lane] = seen.value;
     }
-    return group_max<T, G>(own);
+    return beta * group_max<T, G>(own);
 }
 
 enum SlabMode { NORMALISERS = 0, ROWS = 1, STATISTICS = 2 };
 
-// Everything about each row, by a group of lanes. `mode` says what is written besides log Z_n and <x>_n: nothing; <s>
+// Everything about each row, by a group of lanes; `s` (N, H) is also where it works. `mode` says what is written besides log Z_n and <x>_n: nothing; <s>
 // and <s*z> in (N, H) arrays; or `values` of the candidates, and w_n <s> outside of them, and w_n <s*z>.
 template <typename T, int H>
-ENTRY slab_expectations(const T* linear, const int* candidates, const T* offset, const T* gram, const T* inverse,
+ENTRY_AT_LEAST(sizeof(T) == 4 ? 4 : 1)
+slab_expectations(const T* linear, const int* candidates, const T* offset, const T* gram, const T* inverse,
                         const T* constant, const T* weights, const int* tops, int n_tops, int n_rows, int n_latents,
                         int max_active, int singletons, int mode, T beta, T* log_normaliser, T* energy, T* values, T* s,
                         T* x) {
@@ -291,25 +316,12 @@ ENTRY slab_expectations(const T* linear, const int* candidates, const T* offset,
     EACH_GROUP(n, n_rows, G) {
         const T* row = linear + n * n_latents;
         slab_gather<T, H, G>(point, row, candidates + n * H, offset, gram, n_latents);
-        const Singletons<T, H> single{row, inverse, constant, beta};
-        const T largest = slab_largest<T, H, G>(point, single, tops, n_tops, n_latents, max_active, singletons);
-        PerLane<T, G> outside, outside_energy;
-        EACH_LANE(lane, G) {
-            T total = T(0), sum = T(0);
-            int next = 0;
-            if (singletons)
-                for (int h = lane; h < n_latents; h += G) {
-                    const T below = single(point, h, next) - largest;
-                    if (below > Limits<T>::negligible) {
-                        const T w = exp_of(below);
-                        total += w;
-                        sum += w * below;
-                    }
-                }
-            outside[lane] = total;
-            outside_energy[lane] = sum;
+        T largest = slab_largest<T, H, G>(point, tops, n_tops, max_active, beta), total = T(0), sum = T(0);
+        T* singles = s + n * n_latents;
+        if (singletons) {
+            largest = larger(largest, slab_singletons<T, H, G>(point, row, inverse, constant, beta, n_latents, singles));
+            total = slab_weigh_singletons<T, G>(largest, n_latents, singles, sum);
         }
-        T total = group_sum<T, G>(outside), sum = group_sum<T, G>(outside_energy);
         if (mode == NORMALISERS) {
             PerLane<T, G> inside, inside_energy;
             EACH_LANE(lane, G) {
@@ -354,12 +366,10 @@ ENTRY slab_expectations(const T* linear, const int* candidates, const T* offset,
         sum += from_lane<T, G>(second_head, 1 % G);
         const T scale = T(1) / total, weight = mode == STATISTICS ? weights[n] : T(1);
         EACH_LANE(lane, G) {
-            int next = 0;
             for (int h = lane; h < n_latents; h += G) {
-                const T below = singletons ? single(point, h, next) - largest : Limits<T>::off;
-                const T share = below > Limits<T>::negligible ? weight * scale * exp_of(below) : T(0);
-                s[n * n_latents + h] = share;
-                x[n * n_latents + h] = share * row[h] * inverse[h];
+                const T share = singletons ? weight * scale * singles[h] : T(0);
+                singles[h] = share;
+                x[n * n_latents + h] = share == T(0) ? T(0) : share * row[h] * inverse[h];
             }
             if (lane == 0) {
                 log_normaliser[n] = largest + log_of(total);

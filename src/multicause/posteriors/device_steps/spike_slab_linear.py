@@ -33,15 +33,18 @@ class SpikeSlabOnDevice(DeviceEStep):
         super().__init__(host, runtime, dtype)
         if host.correlated:
             raise Unsupported("Correlated coefficients, slab='full', have no kernel for a GPU. Use device='cpu'.")
-        problem = host.complete
         self.full = self.model.noise.shape == "full"
+        diagonal = np.einsum("hd,hd->h", host.whitened, host.whitened)
+        offset = host.log_odds - 0.5 * host.slab_mean**2
+        constant = offset - 0.5 * np.log1p(diagonal)
         (
-            self.projection, self.slab_mean, self.offset, self.gram, self.inverse, self.constant, self.score_constant,
-            self.white,
+            self.projection, self.slab_mean, self.offset, self.inverse, self.constant, self.score_constant, self.white,
         ) = self.put_all(
-            host.projection, host.slab_mean, problem.offset, problem.gram, problem.inverse[0], problem.constant[0],
-            problem.constant[0] - host.log_odds, host.whiten.R if self.full else 1.0 / host.whiten.factor,
+            host.projection, host.slab_mean, offset, 1.0 / (1.0 + diagonal), constant, constant - host.log_odds,
+            host.whiten.R if self.full else 1.0 / host.whiten.factor,
         )  # fmt: skip
+        whitened = self.xp.asarray(host.whitened)
+        self.gram = (whitened @ whitened.T + self.xp.eye(len(whitened))).astype(self.dtype, copy=False)
 
     def terms(self, Y):
         linear = Y @ self.projection
@@ -66,8 +69,8 @@ class SpikeSlabOnDevice(DeviceEStep):
         return chosen
 
     def free_energies(self, terms, candidates):
-        nothing = self.empty(1)
-        log_normaliser, energy = self._expectations(terms, candidates, nothing, NORMALISERS, nothing, nothing, nothing)
+        nothing, s = self.empty(1), self.empty(*terms.linear.shape)
+        log_normaliser, energy = self._expectations(terms, candidates, nothing, NORMALISERS, nothing, s, nothing)
         squares = self._white_squares(terms.Y)
         constant = self.host.log_empty - self.host.whiten.log_scale.sum()
         return constant - 0.5 * squares + free_energy(log_normaliser, energy / self.beta, self.beta)
