@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from multicause.backends import numba_cpu
 from multicause.estimators import TruncatedGaussianMixture
 from multicause.execution.in_process import InProcess, effective_threads
+from multicause.learning import Outcome, Stop
 from multicause.models import combine
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.posteriors import TruncatedPosterior
@@ -157,13 +158,13 @@ class Learner(NamedTuple):
 
 def _another_round(mixture: TruncatedGaussianMixture, X: np.ndarray) -> TruncatedGaussianMixture:
     """One iteration of EM on other data. A warm start would add an E-step to say how good the result is."""
-    model, params = mixture.fitted_model()
+    model, params = mixture._fitted_model(), mixture._params()
     with mixture._executor(X) as executor:
         posterior = TruncatedPosterior(int(mixture.n_candidates), 1, singletons=False).prepare(model, params)
         found = executor.map_reduce(posterior.statistics, executor.split(X, model.n_components), combine)
         again = model.m_step(params, found.statistics)
-    settings = {name: value for name, value in mixture.get_params().items() if name != "n_components"}
-    return TruncatedGaussianMixture.from_parameters(**again._asdict(), **settings)
+    mixture._keep(Outcome(again, np.array([]), 0, Stop.PARAMETERS_GIVEN), np.dtype(np.float64))
+    return mixture
 
 
 def _by_groups(
