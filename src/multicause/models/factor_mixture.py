@@ -101,9 +101,7 @@ class FactorMixture(GaussianMixture):
         """A cluster without directions: as wide as the data on average."""
         return np.eye(self.n_features) * variance.mean()
 
-    def _constrained(
-        self, covariances: np.ndarray, sizes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _constrained(self, covariances: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The most likely covariances of this form, given dense ones and how many data points each comes from.
 
         Their variances, in rising order, and directions come with them.
