@@ -1,4 +1,4 @@
-"""A fit on two worker processes against the same fit on two threads: `python benchmarks/cluster.py [N]`.
+"""A fit on two worker processes against the same fit on two threads: `python benchmarks/cluster.py [N [ITERATIONS]]`.
 
 Prints whether the parameters are the same to the bit, the seconds of an iteration here and there, and whether a fit
 whose worker is killed in the middle of its fifth iteration ends with the same bits.
@@ -52,11 +52,11 @@ def main() -> None:
 
     warnings.simplefilter("ignore")
     X = data(int(sys.argv[1]) if len(sys.argv) > 1 else N_POINTS)
+    n_iterations = int(sys.argv[2]) if len(sys.argv) > 2 else N_ITERATIONS
 
     def fit(clock: Clock, executor=None):
-        estimator = LinCA(
-            N_COMPONENTS, n_candidates=8, max_active=4, max_iter=N_ITERATIONS, tol=0, random_state=0, n_jobs=2
-        )
+        sizes = {"n_candidates": 8, "max_active": 4, "max_iter": n_iterations, "tol": 0, "start": "random"}
+        estimator = LinCA(N_COMPONENTS, **sizes, random_state=0, n_jobs=2)
         return estimator.set_callbacks(clock).fit(X, executor=executor)
 
     with (

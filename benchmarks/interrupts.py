@@ -1,10 +1,11 @@
 """Ctrl-C at random moments of fits: `python benchmarks/interrupts.py [N [PROCESSES [SEED]]]`.
 
 Each of N fits, in the library or by the command line, is a process that gets one SIGINT, at a moment drawn evenly from
-the time that the same fit takes undisturbed. Moments begin with the first import of ours that can answer: a script's
-`import multicause`, or the command line's own modules; while Python itself starts nobody can. Counted are tracebacks,
-deaths by the signal, fits that kept no model though an iteration was recorded, models of another iteration than the
-last that the trace holds, and library processes in which the same fit, done again, has other bits or fails.
+the time that the same fit takes undisturbed; one in twenty finds no compiled kernels, the others those of
+NUMBA_CACHE_DIR, or of a cache that the first fits fill. Moments begin with the first import of ours that can answer: a
+script's `import multicause`, or the command line's own modules; while Python itself starts nobody can. Counted are
+tracebacks, deaths by the signal, fits that kept no model though an iteration was recorded, models of another iteration
+than the last that the trace holds, and library processes in which the same fit, done again, has other bits or fails.
 
 With `--kill`, or `--only-kill`, a quarter as many fits of the command line are killed (SIGKILL), up to three times
 each, and gone on from by `--resume`; those are counted that end with the bits of a fit left alone.
@@ -43,6 +44,7 @@ SCRIPT = (
 
 
 PATHS = [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+WARM = os.environ.get("NUMBA_CACHE_DIR", "")
 
 
 class Case(NamedTuple):
@@ -140,7 +142,7 @@ def run(case: Case, folder: Path, moment: float | None, sent: int = signal.SIGIN
     place = Path(tempfile.mkdtemp(dir=folder)) if not more else folder / more[-1]
     place.mkdir(exist_ok=True)
     paths = PATHS if case.way == "library" else [str(folder / "site"), *PATHS]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "NUMBA_CACHE_DIR": str(folder / "warm")}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "NUMBA_CACHE_DIR": WARM or str(folder / "warm")}
     if case.cache == "empty":
         environment["NUMBA_CACHE_DIR"] = str(place / "cache")
     read, write = os.pipe()
@@ -240,7 +242,7 @@ def interrupt(folder: Path, n_trials: int, n_processes: int, seed: int) -> None:
     draw, count = random.Random(seed), Counter[str]()
     empty = [case for case in CASES if case.cache == "empty"]
     warm = [case for case in CASES if case.cache == "warm"]
-    n_empty = n_trials // 10
+    n_empty = n_trials // 20
     chosen = [draw.choice(empty) for _ in range(n_empty)] + [warm[i % len(warm)] for i in range(n_trials - n_empty)]
     with ThreadPoolExecutor(n_processes) as pool:
         alone = calibrate(folder, pool)

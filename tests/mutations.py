@@ -125,7 +125,7 @@ def _estimators() -> dict[str, tuple[Any, np.ndarray]]:
         "UPoE-secant": UPoE(1, expert=HyperbolicSecant(), algorithm="parallel", random_state=0).fit(X),
     }  # fmt: skip
     found["UPoE-batches"].partial_fit(X)
-    for kind in ("full", "diag", "spherical"):
+    for kind in ("full", "diag", "spherical", "factor"):
         found[f"mixture-{kind}"] = TruncatedGaussianMixture(3, covariance_type=kind, **short).fit(X)
     found["mixture-gp"] = TruncatedGaussianMixture(3, n_candidates=2, selection=GPSelect(), **short).fit(X)
     counts = np.round(X).clip(0.0, 1.0)

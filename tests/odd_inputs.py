@@ -68,6 +68,8 @@ ESTIMATORS = {
     "Mixture": lambda: TruncatedGaussianMixture(3, **SHORT),
     "Mixture, diag": lambda: TruncatedGaussianMixture(3, covariance_type="diag", n_candidates=1, **SHORT),
     "Mixture, spherical": lambda: TruncatedGaussianMixture(3, covariance_type="spherical", n_candidates=2, **SHORT),
+    "Mixture, factor": lambda: TruncatedGaussianMixture(3, covariance_type="factor", **SHORT),
+    "Mixture, factor and noise": lambda: TruncatedGaussianMixture(3, covariance_type="factor", noise="own", **SHORT),
     "NonlinearGSC": lambda: NonlinearGSC(4, n_candidates=2, n_sweeps=3, n_burn_in=2, **SHORT),
     "InvECA": lambda: InvECA(2, (1, 1), image_shape=(2, 2), **SHORT),
     "UPoE": lambda: UPoE(2, **SHORT),

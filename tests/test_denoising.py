@@ -156,3 +156,13 @@ def test_texture_is_not_taken_for_noise():
     waves = 20.0 * np.sin(2.5 * x) * (y > 100)
     noisy = waves + np.random.default_rng(1000).normal(size=waves.shape)
     assert estimate_noise_level(noisy) == pytest.approx(1.0, rel=0.05)
+
+
+@pytest.mark.parametrize("scale", [2.0**-90, 2.0**90])
+def test_neither_huge_nor_tiny_values_leave_single_precision(scale):
+    y, x = np.mgrid[:40, :48]
+    noisy = 3.0 * x + 2.0 * y + 9.0 * np.random.default_rng(1000).normal(size=x.shape)
+    one, other = denoise_image(noisy, random_state=0), denoise_image(noisy * scale, random_state=0)
+    assert_allclose(other.image / scale, one.image, rtol=1e-3)
+    assert_allclose(other.uncertainty / scale, one.uncertainty, rtol=1e-2)
+    assert_allclose(other.estimator.means_ / scale, one.estimator.means_, rtol=1e-3, atol=1e-2)

@@ -166,6 +166,43 @@ def test_answers_have_the_same_bits_for_any_chunk_size_and_thread_count():
             assert_array_equal(answer, wanted)
 
 
+def test_densities_of_few_clusters_are_those_of_all():
+    model, params, Y, rng = make_case(7, 5, 1000, n_rows=150)
+    everywhere, nearby = (FactorMixtureEStep(model, params, 1, False, 1.0) for _ in range(2))
+    nearby.search_locally(3)
+    candidates = np.sort(rng.permuted(np.tile(np.arange(7, dtype=np.int32), (150, 1)), axis=1)[:, :4], axis=1)
+    wanted = everywhere.accumulate(everywhere.terms(Y), candidates, np.ones(150))
+    found = nearby.accumulate(nearby.terms(Y), candidates, np.ones(150))
+    assert_allclose(found.free_energies, wanted.free_energies, rtol=1e-10)
+    for one, other in zip(found.statistics, wanted.statistics, strict=True):
+        assert_allclose(one, other, rtol=1e-9, atol=1e-9)
+
+
+def test_neighbours_hold_what_was_kept_and_nothing_that_is_more_likely_is_left_among_them():
+    model, params, Y, _ = make_case(9, 5, 1001, n_rows=60)
+    e_step = FactorMixtureEStep(model, params, 1, False, 1.0)
+    log_joint = e_step.terms(Y).log_joint
+    e_step.search_locally(4)
+    assert (e_step.neighbours == np.arange(9)[:, None]).any(axis=1).all()
+    kept = np.tile(np.array([[2, 5]], dtype=np.int32), (60, 1))
+    found = e_step.among_neighbours(e_step.terms(Y), kept, 2)
+    reach = np.unique(e_step.neighbours[[2, 5]])
+    best = np.sort(reach[np.argsort(-log_joint[:, reach], axis=1)[:, :2]], axis=1)
+    assert_array_equal(found, best)
+
+
+def test_looking_among_neighbours_alone_finds_as_likely_clusters():
+    rng = np.random.default_rng(1000)
+    X = 4.0 * rng.normal(size=(40, 6))[rng.integers(40, size=4000)] + rng.normal(size=(4000, 6))
+    settings = {"covariance_type": "factor", "n_candidates": 3, "noise": 1.0, "max_iter": 30, "tol": 0.0, "n_jobs": 1}
+    everywhere = TruncatedGaussianMixture(60, random_state=0, **settings).fit(X)
+    nearby = TruncatedGaussianMixture(60, selection="neighbours", random_state=0, **settings).fit(X)
+    assert (np.diff(nearby.free_energy_) > -1e-9).all()
+    assert nearby.score(X) > everywhere.score(X) - 0.05
+    again = TruncatedGaussianMixture(60, selection="neighbours", random_state=0, **{**settings, "n_jobs": 2}).fit(X)
+    assert_array_equal(again.means_, nearby.means_)
+
+
 def test_a_model_is_saved_and_loaded(tmp_path):
     X, _, _ = clusters_in_planes()
     fit = TruncatedGaussianMixture(3, covariance_type="factor", noise=0.09, random_state=0).fit(X)
@@ -180,5 +217,7 @@ def test_mistakes_are_explained():
     for wrong in ({"n_factors": 0}, {"n_factors": "many"}, {"noise": 0.0}, {"noise": "none"}):
         with pytest.raises(ValueError, match=f"'{next(iter(wrong))}' parameter"):
             TruncatedGaussianMixture(2, covariance_type="factor", **wrong).fit(X)
+    with pytest.raises(ValueError, match=r"selection='neighbours' needs clusters of few directions, .* Got 'diag'"):
+        TruncatedGaussianMixture(4, covariance_type="diag", n_candidates=2, selection="neighbours").fit(X)
     with pytest.raises(ValueError, match=r"needs clusters whose noise is told .* Got 'full': use reconstruct"):
         TruncatedGaussianMixture(2).fit(X).reconstruct_with_variance(X)

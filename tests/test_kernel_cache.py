@@ -135,3 +135,45 @@ def test_two_processes_may_compile_at_once(tmp_path):
     assert [process.returncode for process in processes] == [0, 0], answers
     assert answers[0][0] == answers[1][0] != ""
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+SUMS = """
+import numpy as np
+from numba import njit
+
+fast = njit(cache=True, error_model="numpy", fastmath={"nnan", "nsz", "reassoc", "contract"})
+
+@fast
+def weigh(beta, x, weights):
+    for k in range(x.size):
+        x[k] = max(beta * (x[k] - 0.1), -80.0)
+    for k in range(x.size):
+        weights[k] = np.exp(x[k])
+    total, energy = 0.0, 0.0
+    for k in range(x.size):
+        total += weights[k]
+        energy += weights[k] * x[k]
+    return total, energy
+
+@fast
+def both(x):
+    return weigh(1.0, x, np.empty(x.size)), weigh(0.5, x, np.empty(x.size))
+"""
+SUM_UP = """
+import numpy as np, sums
+from multicause.backends.kernel_cache import use_kernel_caches
+use_kernel_caches(sums)
+print([sums.both(np.random.default_rng(n).normal(size=n)) for n in range(90, 120)])
+print(sum(sums.both.stats.cache_hits.values()))
+"""
+
+
+def test_a_process_that_compiles_a_kernel_has_the_bits_of_one_that_loads_it(tmp_path):
+    """A kernel's copy of a function that it calls, optimised once more, rounds in another way than the function."""
+    (tmp_path / "sums.py").write_text(SUMS)
+    paths = {"PYTHONPATH": ":".join([str(tmp_path), *sys.path]), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run = [sys.executable, "-c", SUM_UP]
+    said = [subprocess.run(run, env={**os.environ, **paths}, capture_output=True, text=True).stdout for _ in range(2)]
+    (compiled, no_hits), (loaded, hits) = (text.splitlines() for text in said)
+    assert (no_hits, hits) == ("0", "1")
+    assert compiled == loaded

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from multicause.backends.numba_cpu import load
-from multicause.execution import split
+from multicause.execution import InProcess, split
 from multicause.models import combine
 from multicause.models.base import HasCoefficients, heated
 from multicause.models.subsets import count_subsets, subset_tree
@@ -283,6 +283,34 @@ def test_the_short_way_through_a_chunk_equals_brute_force(name, data, singletons
     wanted = heated(model, beta).accumulate(params, Y, oracle.states, weights[:, None] * oracle.q)
     assert_allclose(found[0], oracle.free_energy @ weights, rtol=1e-10, atol=1e-10)
     assert_statistics_close(found[1], wanted, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["binary_linear", "maximal_gaussian", "spike_slab_diagonal_diagonal"])
+@pytest.mark.parametrize("n_rows", [1000, 1500])  # chunks whose number is a power of two, or is not
+def test_threads_that_share_an_e_step_have_the_bits_of_chunk_by_chunk(name, n_rows):
+    model, params, Y, _, rng = make_case(name, 6, 3, seed=3, n_rows=n_rows)
+    chunks = split(Y, 6, 128, rng.uniform(0.0, 2.0, size=n_rows))
+    prepared = TruncatedPosterior(3, 2).prepare(model, params)
+    wanted = InProcess().map_reduce(prepared.statistics, chunks, combine)
+    for n_threads in (1, 2, 5):
+        with InProcess(n_threads) as executor:
+            for _ in range(5):
+                found = executor.map_reduce(None, chunks, combine, prepared.together)
+                assert found.free_energy == wanted.free_energy
+                for value, other in zip(found.statistics, wanted.statistics, strict=True):
+                    np.testing.assert_array_equal(value, other)
+
+
+def test_threads_that_share_an_e_step_turn_to_chunks_where_entries_are_missing():
+    model, params, Y, _, _ = make_case("binary_linear", 6, 3, seed=3, n_rows=1000)
+    Y[700, 0] = np.nan
+    chunks = split(Y, 6, 128)
+    prepared = TruncatedPosterior(3, 2).prepare(model, params)
+    wanted = InProcess().map_reduce(prepared.statistics, chunks, combine)
+    with InProcess(2) as executor:
+        assert prepared.together(chunks) is not None
+        assert executor.map_reduce(prepared.statistics, chunks, combine, prepared.together)[0] == wanted[0]
+        assert prepared.together(chunks) is None  # it is not tried again
 
 
 def test_there_is_a_short_way_where_threads_wait_for_each_other():

@@ -123,7 +123,7 @@ class InAnyOrder(InProcess):
         self._rng = np.random.default_rng(seed)
         self.orders = []
 
-    def map_reduce(self, task, chunks, combine):
+    def map_reduce(self, task, chunks, combine, together=None):
         place = dict(enumerate(self._rng.permutation(len(chunks))))
         ended, turn = [], Condition()
 

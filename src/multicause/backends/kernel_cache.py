@@ -2,6 +2,10 @@
 
 Numba's own cache trusts what it reads, fails where it cannot write, and lets two processes that compile at once take
 one name for two kernels. Here a file is named after what was compiled, has a digest, and is renamed into place.
+
+Nor do Numba's kernels have the same bits in every process. A kernel comes with copies of all that it calls, optimised
+with it; but a copy gives way to the function itself, optimised alone, wherever a process has compiled or loaded that
+first. Rounding errors then depend on what was called before. Here a kernel calls its own copies.
 """
 
 import os
@@ -13,7 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numba
+from llvmlite.binding import Linkage
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
 from multicause.files import atomic_write
@@ -69,13 +76,34 @@ class KernelCache(FunctionCache):
             warn_once(f"A compiled kernel could not be kept in '{self.cache_path}' ({error.strerror or error}).")
 
 
+class KernelLibrary(JITCodeLibrary):
+    """The code of one kernel, in which nothing that another one brings is taken for its own."""
+
+    def _optimize_final_module(self) -> None:
+        super()._optimize_final_module()
+        for function in self._final_module.functions:
+            if not function.is_declaration and function.linkage is Linkage.linkonce_odr:  # a copy of a callee
+                function.linkage = "internal"
+
+
+class KernelCompiler(Compiler):
+    """Numba's compiler, into such a library."""
+
+    def define_pipelines(self) -> Any:
+        library = KernelLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        library.enable_object_caching()
+        self.state.library = library
+        return super().define_pipelines()
+
+
 def use_kernel_caches(module: Any) -> None:
-    """Give every compiled function of a module such a cache."""
+    """Give every compiled function of a module such a cache, and such a compiler."""
     for function in vars(module).values():
         if isinstance(getattr(function, "_cache", None), FunctionCache) and not isinstance(
             function._cache, KernelCache
         ):
             function._cache = KernelCache(function.py_func)
+            function._compiler.pipeline_class = KernelCompiler
 
 
 def is_writable(folder: Path) -> bool:

@@ -1,6 +1,6 @@
 """Gaussian mixtures that look at a few clusters per data point."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,8 +19,11 @@ from multicause.learning.initialisation.clusters import start_clusters
 from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
 from multicause.models.factor_mixture import eigen_solver
 from multicause.posteriors import TruncatedPosterior
+from multicause.selection import GPSelect
 
 _RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
+_N_NEAR = 8  # neighbours of a cluster, itself among them
+_ROWS_PER_CLUSTER = 10  # that k-means sees where candidates are sought among neighbours
 
 
 @documented
@@ -48,8 +51,11 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         Where covariance_type="factor": one noise variance for all clusters, one for each, or a known variance.
     n_candidates : int or None, default=None
         Candidates C' kept per data point; None keeps all clusters.
-    selection : {"model-based"} or GPSelect, default="model-based"
+    selection : {"model-based", "neighbours"} or GPSelect, default="model-based"
         What chooses the candidates: the densities of the clusters' diagonals, or a function that is learned jointly.
+        Where covariance_type="factor" the densities themselves; "neighbours" looks them up for the neighbours of a data
+        point's last candidates alone, and starts from k-means on some of the data: time per iteration hardly grows
+        with the number of clusters, of which there should be hundreds.
     reg_covar : float or "auto", default="auto"
         Added to all variances. "auto" is a millionth of the data's mean variance, so that the unit of the data does not
         matter.
@@ -107,6 +113,7 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         "n_factors": [StrOptions({"auto"}), COUNT],
         "noise": [StrOptions({"shared", "own"}), POSITIVE],
         "n_candidates": [COUNT, None],
+        "selection": [StrOptions({"model-based", "neighbours"}), GPSelect],
         "monotone": ["boolean"],
         "reg_covar": [NOT_NEGATIVE, StrOptions({"auto"})],
         "weights_init": ["array-like", None],
@@ -227,6 +234,9 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
             )
         return X
 
+    def _without_kernel(self) -> str | None:
+        return "selection='neighbours'" if self.selection == "neighbours" else super()._without_kernel()
+
     def _beside_device(self):
         return eigen_solver(cuda.runtime().eigh) if self.covariance_type == "factor" else None
 
@@ -250,7 +260,15 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
 
     def _posterior(self, n_components: int) -> TruncatedPosterior:
         one = Truncation.resolve(type(self).__name__, n_components, self.n_candidates, 1, False)
-        return one.posterior(bool(self.monotone), self._learned_selection())
+        posterior = one.posterior(bool(self.monotone), self._learned_selection())
+        if self.selection != "neighbours" or one.n_candidates == n_components:
+            return posterior
+        if self.covariance_type != "factor":
+            raise ValueError(
+                "selection='neighbours' needs clusters of few directions, covariance_type='factor'. Got "
+                f"{self.covariance_type!r}: use selection='model-based'."
+            )
+        return replace(posterior, n_near=min(max(_N_NEAR, 2 * one.n_candidates), n_components))
 
     def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> np.ndarray:
         match name:
@@ -274,7 +292,8 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
         given = self._given((em.model.n_components, em.model.n_features))
         if len(given) == len(GaussianMixtureParams._fields):
             return GaussianMixtureParams(**given)
-        return start_clusters(em, rng)._replace(**given)
+        rows_per_cluster = _ROWS_PER_CLUSTER if self.selection == "neighbours" else None
+        return start_clusters(em, rng, rows_per_cluster)._replace(**given)
 
     def _given(self, shape: tuple[int, int]) -> dict[str, np.ndarray]:
         """The initial values that the user gave, checked."""

@@ -1,12 +1,12 @@
 """Cutting data into chunks: they depend on the data alone, never on the number of threads."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -72,6 +72,23 @@ def for_kernels(part: np.ndarray) -> np.ndarray:
     """As kernels are compiled for it: contiguous, float64, and not read-only, which is another type to Numba."""
     part = np.ascontiguousarray(part, dtype=np.float64)
     return part if part.flags.writeable else part.copy()
+
+
+def rows_in_memory(chunks: Sequence[Chunk]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """All data, the borders of the chunks, and the weights of all rows; None where kernels cannot take them so."""
+    X, weights = chunks[0].X, chunks[0].weights
+    if len(chunks) == 1 or any(chunk.X is not X or chunk.weights is not weights for chunk in chunks):
+        return None
+    neighbours = all(left.stop == right.start for left, right in pairwise(chunks))
+    if not neighbours or not _is_for_kernels(X) or not (weights is None or _is_for_kernels(weights)):
+        return None
+    borders = np.array([chunks[0].start, *(chunk.stop for chunk in chunks)])
+    return X, borders, np.ones(len(X)) if weights is None else weights
+
+
+def _is_for_kernels(array: Any) -> TypeGuard[np.ndarray]:
+    flags = array.flags if type(array) is np.ndarray and array.dtype == np.float64 else None
+    return flags is not None and flags.c_contiguous and flags.writeable and flags.aligned
 
 
 @contextmanager

@@ -92,8 +92,14 @@ class DaskCluster(InProcess):
         for key in sorted(nodes):
             yield from nodes[key]
 
-    def map_reduce(self, task: Callable[[Any], Any], chunks: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
-        """The sum over all chunks, in the tree that one process would use."""
+    def map_reduce(
+        self,
+        task: Callable[[Any], Any],
+        chunks: Sequence[Any],
+        combine: Callable[[Any, Any], Any],
+        together: Callable[[Sequence[Any]], Any] = lambda chunks: None,
+    ) -> Any:
+        """The sum over all chunks, in the tree that one process would use; workers do chunk after chunk."""
         if not _are_chunks(chunks):
             return super().map_reduce(task, chunks, combine)
         return total(deepcopy(self._call(task, chunks, combine)), combine)

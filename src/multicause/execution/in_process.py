@@ -6,16 +6,28 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from multicause import interrupts
 from multicause.execution.chunks import Chunk, split
+from multicause.execution.work_arrays import forget_work_arrays
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Found = TypeVar("Found", covariant=True)
+
+
+class Shared(Protocol[Found]):
+    """All chunks at once: every thread calls `work`, which comes back when nothing is left to begin."""
+
+    def work(self) -> None: ...
+
+    def stop(self) -> None: ...  # nothing more is begun
+
+    def result(self) -> Found | None: ...  # None: it cannot be done in this way, after all
 
 
 def effective_threads(n_jobs: int | None) -> int:
@@ -83,6 +95,7 @@ class InProcess:
             self._stack.enter_context(single_threaded_blas)
             # also for one thread: a compiled kernel on the main thread would turn Ctrl-C into a SystemError, or worse
             self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
+            self._stack.callback(forget_work_arrays)
             self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
         return self
 
@@ -119,18 +132,35 @@ class InProcess:
         task: Callable[[Item], Result],
         chunks: Sequence[Item],
         combine: Callable[[Result, Result], Result],
+        together: Callable[[Sequence[Item]], Shared[Result] | None] = lambda chunks: None,
     ) -> Result:
-        """Combine the results of all chunks in a binary tree whose shape depends on the number of chunks alone."""
-        tree = _Reduction(task, chunks, combine)
+        """Combine the results of all chunks in a binary tree whose shape depends on the number of chunks alone.
+
+        `together` may know of a way to the same result in which threads do not meet in Python for each chunk.
+        """
         if self._pool is None:
+            tree = _Reduction(task, chunks, combine)
             tree.work()  # outside its context there are no threads
             return tree.total
-        try:
-            for worker in [self._start(tree.work) for _ in range(min(self.n_threads, len(chunks)))]:
-                _result(worker)
-        finally:
-            tree.stopped = True  # an interrupted caller waits for no more chunks
+        shared = together(chunks)
+        if shared is not None:
+            self._share(shared, len(chunks))
+            result = shared.result()
+            if result is not None:
+                return result
+        tree = _Reduction(task, chunks, combine)
+        self._share(tree, len(chunks))
         return tree.total
+
+    def _share(self, shared: "Shared[Any] | _Reduction", n_chunks: int) -> None:
+        """Work on all threads, until it is done; an interrupted caller waits for nothing that has not begun."""
+        try:
+            for worker in [self._start(shared.work) for _ in range(min(self.n_threads, n_chunks))]:
+                _result(worker)
+        except BaseException:
+            shared.stop()
+            forget_work_arrays()  # what has begun still writes to them
+            raise
 
     def _start(self, task: Callable[..., Result], *arguments: Any) -> "Future[Result]":
         assert self._pool is not None
@@ -179,21 +209,24 @@ class _Reduction(Generic[Item, Result]):
         self._lock = Lock()
         self._begun = 0
         self._waiting: dict[tuple[int, int], Result] = {}  # by height and position
-        self.stopped = False
+        self._stopped = False
         self.total: Result
+
+    def stop(self) -> None:
+        self._stopped = True
 
     def work(self) -> None:
         """Chunks until there are none left, or a worker failed."""
         while True:
             with self._lock:
                 position = self._begun
-                if self.stopped or position == len(self._chunks):
+                if self._stopped or position == len(self._chunks):
                     return
                 self._begun += 1
             try:
                 self._climb(position, self._task(self._chunks[position]))
             except BaseException:
-                self.stopped = True
+                self.stop()
                 raise
 
     def _climb(self, position: int, result: Result) -> None:

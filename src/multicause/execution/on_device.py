@@ -144,7 +144,13 @@ class OnDevice(InProcess):
                 result = task(chunk)
             yield result
 
-    def map_reduce(self, task: Callable[[Any], Any], chunks: Sequence[Any], combine: Callable[[Any, Any], Any]) -> Any:
+    def map_reduce(
+        self,
+        task: Callable[[Any], Any],
+        chunks: Sequence[Any],
+        combine: Callable[[Any, Any], Any],
+        together: Callable[[Sequence[Any]], Any] = lambda chunks: None,
+    ) -> Any:
         return reduce(combine, self._results(task, chunks))
 
     def _send_ahead(self, chunks: Sequence[Any], position: int) -> None:

@@ -5,14 +5,14 @@ import numpy as np
 TILE = 128  # rows of one matrix product; chunks of data are whole tiles
 
 
-def tiled_product(Y: np.ndarray, right: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+def tiled_product(Y: np.ndarray, right: np.ndarray) -> np.ndarray:
     """Y @ right in tiles of equal shape, the last one padded: BLAS takes other paths for other shapes.
 
     One call for all tiles: threads that come back from many wait for the interpreter each time.
     """
     if not isinstance(Y, np.ndarray):
         return Y @ right  # on a device, where products of any shape are as fast as they can be
-    product = np.empty((len(Y), right.shape[1])) if out is None else out
+    product = np.empty((len(Y), right.shape[1]))
     n_tiles, (D, H) = len(Y) // TILE, right.shape
     whole = n_tiles * TILE
     np.matmul(Y[:whole].reshape(n_tiles, TILE, D), right, out=product[:whole].reshape(n_tiles, TILE, H))

@@ -22,3 +22,8 @@ def work_array(name: str, shape: tuple[int, int]) -> np.ndarray:
     if buffer is None or buffer.size < size:
         buffer = _kept.buffers[name] = np.empty(size)
     return buffer[:size].reshape(shape)
+
+
+def forget_work_arrays() -> None:
+    """Give this thread's back."""
+    _kept.buffers.clear()

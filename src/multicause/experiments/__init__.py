@@ -17,6 +17,8 @@ from multicause.experiments import (
     mca_likelihood,
     mca_overlap,
     pictures,
+    pictures_of_counts,
+    pictures_with_gaps,
     scaling,
     upoe_data,
     upoe_faces,
@@ -43,7 +45,7 @@ _MODULES = (
     *(et_bars, et_likelihood, grass, scaling, et_parts, mca_bars, mca_overlap, mca_likelihood),
     *(gsc_selection, gsc_mixing, gsc_sources, gsc_denoise, gsc_clustering),
     *(gps_sparse_coding, gps_mixture, gps_occlusion, upoe_faces, upoe_data, upoe_recovery),
-    pictures,
+    *(pictures, pictures_of_counts, pictures_with_gaps),
 )
 EXPERIMENTS = {
     each.name: each for paper in _PAPERS for module in _MODULES for each in module.EXPERIMENTS if each.paper == paper

@@ -104,7 +104,7 @@ def e_step(problem: Problem, params: Any, chunks: Sequence[Chunk], use_kernel: b
     posterior = TruncatedPosterior(problem.n_candidates, problem.max_active, use_kernel=use_kernel)
     prepared = posterior.prepare(problem.model(problem.n_components, problem.n_features), params)
     with InProcess(effective_threads(None)) as executor:
-        executor.map_reduce(prepared.statistics, chunks, combine)
+        executor.map_reduce(prepared.statistics, chunks, combine, prepared.together)
 
 
 def seconds_per_e_step(problem: Problem, n_repeats: int = 5) -> float:

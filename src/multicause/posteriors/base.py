@@ -1,11 +1,13 @@
 """What a posterior q(s | y) is asked, whichever it is: one contract, and the free energy written once."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from multicause.execution.chunks import Chunk
+from multicause.execution.in_process import Shared
 from multicause.selection.base import Selection, Selector
 
 
@@ -22,6 +24,10 @@ class PreparedPosterior(ABC):
     @abstractmethod
     def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk. It alone remembers what the next iteration wants to know of the chunk's rows."""
+
+    def together(self, chunks: Sequence[Chunk]) -> Shared[EStepResult] | None:
+        """The E-step of all chunks at once, where nothing is to be remembered of them."""
+        return None
 
     @abstractmethod
     def free_energies(self, chunk: Chunk) -> np.ndarray:

@@ -1,17 +1,18 @@
 """The truncated posterior: exact inference among the latents that a selection function picks."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from multicause.execution.chunks import Chunk
+from multicause.execution.chunks import Chunk, rows_in_memory
 from multicause.execution.on_device import DeviceChunk
 from multicause.models.base import heated
 from multicause.posteriors.base import EStepResult, PreparedPosterior
 from multicause.posteriors.device_steps import Unsupported, on_device
-from multicause.posteriors.e_steps import DefinitionEStep, TruncatedEStep, e_step_of
+from multicause.posteriors.e_steps import DefinitionEStep, SharedSums, TruncatedEStep, e_step_of
 from multicause.posteriors.on_device import TruncatedOnDevice
 from multicause.selection.base import Selection, Selector, are_indices, selector_of
 
@@ -26,6 +27,31 @@ class KeptCandidates(NamedTuple):
         return (
             are_indices(self.candidates, n_components) and self.candidates.ndim == 2 and len(self.candidates) == n_rows
         )
+
+
+class Incomplete:
+    """Remembered of the first of some chunks: that entries are missing somewhere."""
+
+    made_again = True
+
+
+class Together(NamedTuple):
+    """All chunks at once, unless entries are missing: then never again."""
+
+    chunks: Sequence[Chunk]
+    shared: SharedSums
+
+    def work(self) -> None:
+        self.shared.work()
+
+    def stop(self) -> None:
+        self.shared.stop()
+
+    def result(self) -> EStepResult | None:
+        found = self.shared.result()
+        if found is None:
+            self.chunks[0].remember(Incomplete())
+        return found
 
 
 @dataclass(frozen=True)
@@ -46,6 +72,9 @@ class TruncatedPosterior:
         Learn which latents to consider; None asks the model's own selection function.
     greedy : bool
         Choose candidates one by one, each given those before it, instead of each by itself.
+    n_near : int or None
+        Look for candidates among so many neighbours of each candidate of the last iteration, and nowhere else; the
+        first iteration, and rows that are new, look everywhere.
     """
 
     n_candidates: int
@@ -55,6 +84,7 @@ class TruncatedPosterior:
     use_kernel: bool = True
     selection: Selection | None = None
     greedy: bool = False
+    n_near: int | None = None
 
     def keeps_all(self, model: Any) -> bool:
         return self.n_candidates == model.n_components
@@ -66,6 +96,8 @@ class TruncatedPosterior:
         singletons = self.singletons and self.n_candidates < model.n_components
         kind = e_step_of(model) if self.use_kernel else DefinitionEStep
         e_step = kind(heated(model, beta), params, self.max_active, singletons, beta)
+        if self.n_near is not None and self.n_near < model.n_components:
+            e_step.search_locally(self.n_near)
         selector = selector_of(self.keeps_all(model), model.n_components, selector)
         return PreparedTruncated(TruncatedHere(self, e_step, selector))
 
@@ -79,6 +111,9 @@ class PreparedTruncated(PreparedPosterior):
 
     def statistics(self, chunk: Chunk) -> EStepResult:
         return self._at(chunk).statistics(chunk)
+
+    def together(self, chunks: Sequence[Chunk]) -> "Together | None":
+        return None if isinstance(chunks[0], DeviceChunk) else self.here.together(chunks)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         return self._at(chunk).free_energies(chunk)
@@ -115,13 +150,12 @@ class TruncatedHere:
 
     def statistics(self, chunk: Chunk) -> EStepResult:
         weights = chunk.row_weights()
-        if self._is_plain:
-            found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates)
-            if found is not None:
-                return EStepResult(*found)
+        found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates) if self._is_plain else None
+        if found is not None:
+            return found
         terms, candidates = self._begin(chunk)
         accumulated = self.e_step.accumulate(terms, candidates, weights)
-        if self.posterior.monotone:
+        if self.posterior.monotone or self.posterior.n_near is not None:
             chunk.remember(KeptCandidates(candidates))
         self.selector.observe(chunk, accumulated.means)
         return EStepResult(float(accumulated.free_energies @ weights), accumulated.statistics)
@@ -129,16 +163,34 @@ class TruncatedHere:
     def moved_to(self, runtime: Any, dtype: Any) -> TruncatedOnDevice:
         """The same on a device."""
         keeps_all, posterior = self.selector.keeps_all, self.posterior
-        if posterior.monotone or not (keeps_all or type(self.selector) is Selector):
-            what = "monotone=True" if posterior.monotone else "a selection that is learned"
-            raise Unsupported(f"There is no {what} on a GPU. Leave it out, or use device='cpu'.")
+        lacking = {
+            "monotone=True": posterior.monotone,
+            "search among neighbours": posterior.n_near is not None,
+            "selection that is learned": not (keeps_all or type(self.selector) is Selector),
+        }
+        for what, asked in lacking.items():
+            if asked:
+                raise Unsupported(f"There is no {what} on a GPU. Leave it out, or use device='cpu'.")
         e_step = on_device(self.e_step, runtime, dtype)
         return TruncatedOnDevice(e_step, posterior.n_candidates, keeps_all, posterior.greedy)
+
+    def together(self, chunks: Sequence[Chunk]) -> Together | None:
+        rows = rows_in_memory(chunks) if self._is_plain else None
+        if rows is None or chunks[0].recall(Incomplete) is not None:
+            return None
+        shared = self.e_step.shared_sums(*rows, self.posterior.n_candidates)
+        return None if shared is None else Together(chunks, shared)
 
     @property
     def _is_plain(self) -> bool:
         """Whether the model's own selection is all there is."""
-        return type(self.selector) is Selector and not (self.posterior.monotone or self.posterior.greedy)
+        return type(self.selector) is Selector and not (
+            self.posterior.monotone or self.posterior.greedy or self.posterior.n_near is not None
+        )
+
+    @property
+    def _is_local(self) -> bool:
+        return self.posterior.n_near is not None and self.posterior.n_near < self.e_step.model.n_components
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         return self.e_step.free_energies(*self._begin(chunk))
@@ -157,10 +209,11 @@ class TruncatedHere:
 
     def _begin(self, chunk: Chunk) -> tuple[Any, np.ndarray]:
         """The terms of the chunk's rows, and their candidates."""
-        terms = self.e_step.terms(chunk.rows())
+        terms, kept = self.e_step.terms(chunk.rows()), chunk.recall(KeptCandidates)
+        if self._is_local and kept is not None:
+            return terms, self.e_step.among_neighbours(terms, kept.candidates, self.posterior.n_candidates)
         select = self.e_step.select_greedily if self.posterior.greedy else self.e_step.select
         fresh = self.selector.candidates(chunk, self.posterior.n_candidates, partial(select, terms))
-        kept = chunk.recall(KeptCandidates)
         return terms, fresh if kept is None else self._better(terms, kept.candidates, fresh)
 
     def _better(self, terms: Any, kept: np.ndarray, fresh: np.ndarray) -> np.ndarray:

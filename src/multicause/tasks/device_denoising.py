@@ -8,8 +8,8 @@ from multicause.backends import cuda
 from multicause.estimators import TruncatedGaussianMixture
 from multicause.models.factor_mixture import remembering_decompositions
 from multicause.models.local_gaussian import Neighbourhood, middles
-from multicause.tasks.mixture_denoising import LEAST_VARIANCE, LOST, SURENESS, Learner
-from multicause.tasks.noise_level import SIZE, frequencies, level_of, looked_at, number_of_smooth
+from multicause.tasks.mixture_denoising import LEAST_VARIANCE, Learner
+from multicause.tasks.noise_level import SIZE, cosines, frequencies, level_of, looked_at
 
 _AT_ONCE = 2**19  # patches
 _SLOTS = 132 * 32  # groups that are under way at one time
@@ -42,12 +42,11 @@ class DeviceLearner(Learner):
     @staticmethod
     def noise_of(channel: np.ndarray) -> float:
         size = min(SIZE, *channel.shape)
-        patches, (transform, low, high) = PatchesOnDevice(channel, size), frequencies(size)
-        xp = cuda.runtime().xp
-        powers = xp.square(patches.take(looked_at(len(patches))) @ xp.asarray(transform))
-        n_smooth = number_of_smooth(len(powers))
-        smooth = xp.argsort(powers @ xp.asarray(low / low.sum()))[:n_smooth]
-        return level_of(cuda.runtime().to_host(powers[smooth].mean(axis=0))[high], n_smooth)
+        runtime, patches, (low, high) = cuda.runtime(), PatchesOnDevice(channel, size), frequencies(size)
+        xp = runtime.xp
+        powers = xp.square(patches.take(looked_at(len(patches))) @ xp.asarray(cosines(size)))
+        powers = powers[xp.argsort(powers @ xp.asarray(low / low.sum()))]
+        return level_of(lambda n: runtime.to_host(powers[:n].mean(axis=0))[high], len(powers), channel.size, high)
 
     def fit(self, channel: np.ndarray, random_state: np.random.RandomState) -> TruncatedGaussianMixture:
         with remembering_decompositions():
@@ -90,5 +89,5 @@ class DeviceLearner(Learner):
         covered = weight > 0.0
         weight = np.where(covered, weight, 1.0)
         cleaned = pilot + np.sqrt(variance) * (change / weight)
-        variances = np.where(covered, variance * (SURENESS * (gain / weight) + LOST), variance)
+        variances = np.where(covered, variance * (gain / weight), variance)
         return cleaned.astype(np.float32), variances.astype(np.float32)

@@ -108,16 +108,24 @@ class IncompleteMixture:
         params = _params(moments, pooled, max(noise, least), self._ridge)
         return params if self.noise_level is None else params._replace(covariances=_less(params.covariances, noise))
 
-    def _candidates(self, guess: np.ndarray) -> np.ndarray:
-        """The clusters that are most likely for rows without gaps, whose errors count as noise, (N, n_candidates)."""
-        params, eye = self.params_, np.eye(guess.shape[1])
+    def _whitening(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """For each cluster what makes guesses white, whose errors count as noise; its mean, made white; its peak."""
+        params = self.params_
+        doubted = (params.noise_variance + self._doubt) * np.eye(params.means.shape[1])
+        factors = np.linalg.cholesky(params.covariances + doubted)
+        white = np.linalg.inv(factors)
+        peaks = params.log_weights - np.log(np.einsum("cdd->cd", factors)).sum(axis=1)
+        middles = np.einsum("cij,cj->ci", white, params.means)
+        return white.transpose(0, 2, 1).astype(np.float32), middles.astype(np.float32), peaks.astype(np.float32)
+
+    def _candidates(self, guess: np.ndarray, whitening: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
+        """The clusters that are most likely for rows without gaps, (N, n_candidates)."""
         scores = np.empty((len(guess), self.n_components), dtype=np.float32)
         rows = guess.astype(np.float32)
-        for c in range(self.n_components):
-            factor = np.linalg.cholesky(params.covariances[c] + (params.noise_variance + self._doubt) * eye)
-            white = np.linalg.inv(factor).astype(np.float32)
-            Z = rows @ white.T - white @ params.means[c].astype(np.float32)
-            scores[:, c] = params.log_weights[c] - 0.5 * np.einsum("nd,nd->n", Z, Z) - np.log(np.diag(factor)).sum()
+        for c, (white, middle, peak) in enumerate(zip(*whitening, strict=True)):
+            Z = rows @ white
+            Z -= middle
+            scores[:, c] = peak - 0.5 * np.einsum("nd,nd->n", Z, Z)
         few = min(self.n_candidates, self.n_components)
         return np.argpartition(-scores, few - 1, axis=1)[:, :few].astype(np.int64)
 
@@ -125,10 +133,10 @@ class IncompleteMixture:
         self, Y: np.ndarray, observed: np.ndarray, guess: np.ndarray, with_moments: bool
     ) -> tuple[Filled, list[np.ndarray]]:
         """E-step: posteriors, and for each cluster the sum over its rows of what their data take off its covariance."""
-        params = self.params_
+        params, whitening = self.params_, self._whitening()
 
         def choose(rows: slice) -> np.ndarray:
-            return most_likely(Y[rows], observed[rows], self._candidates(guess[rows]), *params)
+            return most_likely(Y[rows], observed[rows], self._candidates(guess[rows], whitening), *params)
 
         blocks = [slice(first, first + BLOCK_ROWS) for first in range(0, len(Y), BLOCK_ROWS)]
         cluster = np.concatenate(self._in_threads(choose, blocks))

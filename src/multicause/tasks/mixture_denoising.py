@@ -27,9 +27,10 @@ MOST_AT_FIRST, LAST_ROUNDS = 12_000, 2
 NO_NOISE = 1e-4  # of the image's range: there is nothing to take out
 LEAST_VARIANCE = 0.01  # of the noise's: a patch may not be surer than this
 REACH, N_ALIKE, STRIDE = 12, 36, 4
-# Groups do not know what their guess has lost: measured on images with known truth, the squared error of a pixel is
-# three times what a group is unsure of, and a little of the noise's variance.
-SURENESS, LOST = 3.0, 0.008
+# Groups take their guess for the truth. Measured on images with known truth: a little gain counts for 2.5 times as much
+# error, and all passes together follow the noise twice as closely as a group says (their degrees of freedom).
+ERROR_PER_GAIN, FREEDOM_PER_GAIN = 2.5, 2.0
+LEAST_LOST, UNSURE = 0.008, 0.01  # of the noise's variance: texture that is lost, and error in measuring it
 BAND = 8  # rows of middles that are cleaned at one time
 _OPPONENT = np.array([[1.0, 1.0, 1.0], [1.0, 0.0, -1.0], [1.0, -2.0, 1.0]])
 OPPONENT = (_OPPONENT / np.linalg.norm(_OPPONENT, axis=1, keepdims=True)).T  # brightness, and two of colour
@@ -57,17 +58,17 @@ def clean(
 
     Three colours are turned into brightness and two differences, which leaves the noise as it is.
     """
+    unit = _unit(pixels)
     turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
     mean = pixels.mean(axis=(0, 1))
-    channels = _turned(pixels, turn, -mean @ turn, np.float32)
-    learner_kind = _learner_kind(settings.get("device", "cpu"))
-    if noise_level is None:
-        noise_level = float(np.median([learner_kind.noise_of(channel) for channel in np.moveaxis(channels, 2, 0)]))
-    size = patch_size or _suitable_patch_size(channels, noise_level)
-    if noise_level <= NO_NOISE * np.ptp(pixels):
-        return Cleaned(pixels, np.zeros_like(pixels), noise_level, None)
-    arguments = noise_level, size, n_components, max_patches or MAX_PATCHES, n_jobs, verbose, settings
-    learner = learner_kind(*arguments)
+    channels = _turned(pixels, turn / unit, -mean @ turn / unit, np.float32)
+    level, learner_kind = None if noise_level is None else noise_level / unit, _learner_kind(settings)
+    if level is None:
+        level = float(np.median([learner_kind.noise_of(channel) for channel in np.moveaxis(channels, 2, 0)]))
+    size = patch_size or _suitable_patch_size(channels, level)
+    if level <= NO_NOISE * np.ptp(pixels) / unit:
+        return Cleaned(pixels, np.zeros_like(pixels), level * unit, None)
+    learner = learner_kind(level, size, n_components, max_patches or MAX_PATCHES, n_jobs, verbose, settings)
     random_state = check_random_state(random_state)
     pilot = np.empty_like(channels)
     estimators = []
@@ -76,9 +77,31 @@ def clean(
         pilot[:, :, k : k + 1] = learner.merged(estimators[k], channels[:, :, k : k + 1])
     where = Neighbourhood(size, REACH, N_ALIKE, STRIDE)
     cleaned, variances = learner.by_groups(channels, pilot, where)
+    for k in range(channels.shape[2]):
+        _calibrate(variances[:, :, k], channels[:, :, k] - cleaned[:, :, k], np.float32(level**2))
     uncertainty = _turned(variances, np.square(turn.T), np.zeros(len(mean)), np.float32)
     np.sqrt(uncertainty, out=uncertainty)
-    return Cleaned(_turned(cleaned, turn.T, mean, np.float64), uncertainty, noise_level, estimators[0])
+    uncertainty *= np.float32(unit)
+    estimator = estimators[0] if unit == 1.0 else _in_units(estimators[0], unit)
+    return Cleaned(_turned(cleaned, turn.T * unit, mean, np.float64), uncertainty, level * unit, estimator)
+
+
+def _unit(pixels: np.ndarray) -> float:
+    """1, or, where the square of a value would leave single precision, a power of two near the image's range."""
+    exponent = np.log2(float(np.ptp(pixels)))
+    return 1.0 if -20.0 < exponent < 40.0 else float(2.0 ** np.round(exponent))
+
+
+def _in_units(mixture: TruncatedGaussianMixture, unit: float) -> TruncatedGaussianMixture:
+    """The mixture of data that are so many times as large."""
+    settings = {name: value for name, value in mixture.get_params().items() if name != "n_components"}
+    settings["noise"] *= unit**2
+    params = {
+        "weights": mixture.weights_,
+        "means": mixture.means_ * unit,
+        "covariances": mixture.covariances_ * unit**2,
+    }
+    return TruncatedGaussianMixture.from_parameters(**params, **settings)
 
 
 def _turned(pixels: np.ndarray, turn: np.ndarray, offset: np.ndarray, dtype: Any) -> np.ndarray:
@@ -96,8 +119,8 @@ def _suitable_patch_size(channels: np.ndarray, noise_level: float) -> int:
     return min(wanted, *channels.shape[:2])
 
 
-def _learner_kind(device: str) -> "type[Learner]":
-    if device != "cuda":
+def _learner_kind(settings: dict[str, Any]) -> "type[Learner]":
+    if settings.get("device", "cpu") != "cuda":
         return Learner
     from multicause.tasks.device_denoising import DeviceLearner
 
@@ -209,4 +232,20 @@ def _settle(sums: np.ndarray, pilot: np.ndarray, variances: np.ndarray) -> None:
     """Turn sums over groups into pixels, and the noise's variance into theirs, where any group lies."""
     weight = np.where(sums[0] > 0.0, sums[0], 1.0)
     pilot += sums[1] / weight
-    np.copyto(variances, SURENESS * sums[2] / weight + LOST * variances, where=sums[0] > 0.0)
+    np.copyto(variances, sums[2] / weight, where=sums[0] > 0.0)
+
+
+def _calibrate(variances: np.ndarray, residuals: np.ndarray, noise_variance: np.float32) -> None:
+    """Turn what groups are unsure of, sigma^2 times their gain g, into squared errors to be expected, in one channel.
+
+        error / sigma^2 = 1 - (1 - g)^2.5 + lost
+
+    What is lost everywhere follows from Stein's estimate of the whole error, |residuals|^2 / sigma^2 - 1 + 2 freedom.
+    """
+    variances /= noise_variance
+    freedom = FREEDOM_PER_GAIN * float(variances.mean())
+    stein = float(np.square(residuals).mean() / noise_variance) - 1.0 + 2.0 * freedom
+    np.subtract(1.0, np.power(np.maximum(1.0 - variances, 0.0), np.float32(ERROR_PER_GAIN)), out=variances)
+    lost = max(stein - float(variances.mean()) - UNSURE, LEAST_LOST)
+    variances += np.float32(lost)
+    variances *= noise_variance

@@ -1,8 +1,11 @@
 """How strong the noise of an image is, before anything is known of the image.
 
 White noise is alike in all frequencies, and its frequencies are independent. Patches with little at low frequencies are
-smooth; what they hold at high frequencies is noise, which had no part in choosing them (Ponomarenko et al. 2007).
+smooth; what they hold at high frequencies is noise, which had no part in choosing them (Ponomarenko et al. 2007). Few
+patches tell little, many are not smooth: their share grows as long as the level stays where chance allows (Lepski).
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.fft import dctn
@@ -10,35 +13,42 @@ from scipy.fft import dctn
 from multicause.tasks.patches import Patches
 
 SIZE = 8  # of a patch
-_HIGHEST_LOW, _LOWEST_HIGH = 4, 8  # sums of a coefficient's row and column
-_SMOOTHEST = 0.06  # of all patches
+_LOW, _LOWEST_HIGH = (2, 6), 8  # sums of a coefficient's row and column
+_SHARES = (0.06, 0.1, 0.15, 0.3, 0.5, 1.0)  # of all patches, the smoothest
 _FEWEST = 600
 _MOST_PATCHES = 250_000
 _SPREAD_OF_LEAST = 1.35  # standard deviations that the mean of the least fifth of normal numbers lies below their mean
-_CHANCE, _ROUNDS = 1.0, 3  # standard deviations that are no texture
-_INDEPENDENT = 0.4  # share of the smooth patches
+_CHANCE, _ROUNDS = 0.5, 3  # standard deviations that are no texture
+_INDEPENDENT = 0.1  # of overlapping patches, as measured on white noise for a single frequency
 
 
 def estimate_noise_level(image: np.ndarray) -> float:
     """Standard deviation of white noise in one channel (height, width), from the quietest high frequencies."""
     size = min(SIZE, *image.shape)
-    patches = Patches(image[:, :, None], size)
-    transform, low, high = frequencies(size)
-    positions = looked_at(len(patches))
-    powers = np.concatenate(
-        [np.square(patches.take(some) @ transform) for some in np.array_split(positions, len(positions) // 20_000 + 1)]
-    )
-    n_smooth = number_of_smooth(len(powers))
-    smooth = np.argpartition(powers[:, low].mean(axis=1), n_smooth - 1)[:n_smooth]
-    return level_of(powers[smooth][:, high].mean(axis=0), n_smooth)
+    low, high = frequencies(size)
+    powers = _powers(image, size)
+    powers = powers[np.argsort(powers[:, low].mean(axis=1))][:, high]
+    return level_of(lambda n: powers[:n].mean(axis=0), len(powers), image.size, high)
 
 
-def frequencies(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The cosine transform of patches as a matrix (D, D), and which of its columns are low and high frequencies."""
+def frequencies(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of a patch's cosine coefficients are low frequencies, and which are high."""
     frequency = np.add.outer(np.arange(size), np.arange(size)).reshape(-1)
-    low = (frequency > 0) & (frequency <= size * _HIGHEST_LOW / SIZE)
-    transform = dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
-    return transform, low, frequency >= size * _LOWEST_HIGH / SIZE
+    low = (frequency >= size * _LOW[0] / SIZE) & (frequency <= size * _LOW[1] / SIZE)
+    return low, frequency >= size * _LOWEST_HIGH / SIZE
+
+
+def level_of(powers_of: Callable[[int], np.ndarray], n_patches: int, n_pixels: int, high: np.ndarray) -> float:
+    """The noise level, from the mean squares at high frequencies of so many of the smoothest patches."""
+    degrees = min(high.mean() * n_pixels, high.sum() * n_patches) / n_patches  # of freedom, per patch
+    level, highest = 0.0, np.inf
+    for n_smooth in _numbers_of_patches(n_patches):
+        spread = np.sqrt(2.0 / (degrees * n_smooth))
+        found = _least(powers_of(n_smooth), np.sqrt(2.0 / (_INDEPENDENT * n_smooth)))
+        if found * (1.0 - _CHANCE * spread) > highest:
+            break
+        level, highest = found, min(highest, found * (1.0 + _CHANCE * spread))
+    return float(np.sqrt(level))
 
 
 def looked_at(n_patches: int) -> np.ndarray:
@@ -46,13 +56,22 @@ def looked_at(n_patches: int) -> np.ndarray:
     return np.arange(0, n_patches, max(n_patches // _MOST_PATCHES, 1))
 
 
-def number_of_smooth(n_patches: int) -> int:
-    return min(max(int(_SMOOTHEST * n_patches), _FEWEST), n_patches)
+def cosines(size: int) -> np.ndarray:
+    """The cosine transform of patches as a matrix, (size * size, size * size)."""
+    return dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
 
 
-def level_of(variances: np.ndarray, n_smooth: int) -> float:
-    """The noise level, from mean squares at the high frequencies of so many smooth patches."""
-    return float(np.sqrt(_least(variances, np.sqrt(2.0 / (_INDEPENDENT * n_smooth)))))
+def _powers(image: np.ndarray, size: int) -> np.ndarray:
+    """Squared cosine coefficients of patches, (n, size * size)."""
+    patches = Patches(image[:, :, None], size)
+    positions, transform = looked_at(len(patches)), cosines(size).astype(image.dtype)
+    some = np.array_split(positions, len(positions) // 20_000 + 1)
+    return np.concatenate([np.square(patches.take(few) @ transform) for few in some])
+
+
+def _numbers_of_patches(n_patches: int) -> list[int]:
+    """How many of the smoothest patches are looked at, one after the other."""
+    return sorted({min(max(int(share * n_patches), _FEWEST), n_patches) for share in _SHARES})
 
 
 def _least(variances: np.ndarray, spread: float) -> float:

@@ -20,9 +20,10 @@ _loaded: dict[str, ModuleType] = {}
 
 
 def source_hash() -> str:
-    """Hash of every kernel source: Numba alone does not notice that a callee in another file has changed."""
+    """Hash of every kernel source and of how it is compiled: Numba alone does not notice that a callee in another file
+    has changed."""
     digest = sha256()
-    for source in sorted(_HERE.glob("*.py")):
+    for source in [*sorted(_HERE.glob("*.py")), _HERE.parent / "kernel_cache.py"]:
         digest.update(source.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -3,6 +3,10 @@
 import numpy as np
 from numba import njit
 
+from multicause.backends.numba_cpu.gaussian_mixture import group
+
+ROWS = 32  # of one cluster whose places along its directions are found at once
+
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def distances(Y, means):
@@ -29,6 +33,53 @@ def log_joint(values, places, offsets, starts, precisions):
                 place = places[n, j] - offsets[j]
                 along += place * place
             values[n, c] = -0.5 * (values[n, c] * precisions[c] - along)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_joint_of(Y, candidates, means, scaled, starts, precisions):
+    """What `log_joint` gives, of each row's candidates alone, (N, K); -inf where a candidate is below 0.
+
+    `scaled` (directions of all clusters, D) are the directions that places are measured along.
+    """
+    n_candidates, n_features = candidates.shape[1], Y.shape[1]
+    order, firsts = group(candidates, len(means))
+    values = np.full(candidates.shape, -np.inf)
+    block, lengths = np.zeros((ROWS, n_features)), np.empty(ROWS)
+    for c in range(len(means)):
+        directions = scaled[starts[c] : starts[c + 1]]
+        for first in range(firsts[c], firsts[c + 1], ROWS):
+            n_rows = min(ROWS, firsts[c + 1] - first)
+            for m in range(n_rows):
+                n = order[first + m] // n_candidates
+                lengths[m] = 0.0
+                for i in range(n_features):
+                    block[m, i] = Y[n, i] - means[c, i]
+                    lengths[m] += block[m, i] * block[m, i]
+            places = np.dot(block, directions.T)  # of equal shape for all rows of a cluster: equal bits
+            for m in range(n_rows):
+                along = 0.0
+                for j in range(places.shape[1]):
+                    along += places[m, j] * places[m, j]
+                pair = order[first + m]
+                values[pair // n_candidates, pair % n_candidates] = -0.5 * (lengths[m] * precisions[c] - along)
+    return values
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def neighbourhoods(candidates, neighbours):
+    """The neighbours (C, G) of each row's candidates (N, K), each once, (N, K G); -1 fills up."""
+    n_rows, n_near = len(candidates), neighbours.shape[1]
+    result = np.full((n_rows, candidates.shape[1] * n_near), -1, dtype=np.int32)
+    last = np.full(len(neighbours), -1, dtype=np.int64)  # row that a cluster was last seen in
+    for n in range(n_rows):
+        found = 0
+        for c in candidates[n]:
+            for other in neighbours[c]:
+                if last[other] != n:
+                    last[other] = n
+                    result[n, found] = other
+                    found += 1
+    return result
 
 
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})

@@ -11,17 +11,19 @@ from numba import njit
 from multicause.backends.numba_cpu.simd import LANES, fill, load, store
 
 UNROLLED = 4  # rows of L that the triangular product takes at once
+BLOCK = 64  # rows of one cluster whose outer products are summed at once
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _group(candidates, n_clusters):
+def group(candidates, n_clusters):
     """The pairs (row, candidate), counted as if `candidates` were flat, in the order of their clusters; and each
-    cluster's first place in that order."""
+    cluster's first place in that order. Candidates below 0 are none."""
     n_rows, n_candidates = candidates.shape
     starts = np.zeros(n_clusters + 1, dtype=np.int64)
     for n in range(n_rows):
         for k in range(n_candidates):
-            starts[candidates[n, k] + 1] += 1
+            if candidates[n, k] >= 0:
+                starts[candidates[n, k] + 1] += 1
     for c in range(n_clusters):
         starts[c + 1] += starts[c]
     free = starts[:-1].copy()
@@ -29,8 +31,9 @@ def _group(candidates, n_clusters):
     for n in range(n_rows):
         for k in range(n_candidates):
             c = candidates[n, k]
-            order[free[c]] = n * n_candidates + k
-            free[c] += 1
+            if c >= 0:
+                order[free[c]] = n * n_candidates + k
+                free[c] += 1
     return order, starts
 
 
@@ -38,7 +41,7 @@ def _group(candidates, n_clusters):
 def full_distances(Y, candidates, means, factors):
     """|L (y - mu_c)|^2 of each row's candidates, (N, C'). `factors` (C, a multiple of four, D) hold L above zeros."""
     n_candidates, n_features = candidates.shape[1], Y.shape[1]
-    order, starts = _group(candidates, len(means))
+    order, starts = group(candidates, len(means))
     distances = np.empty(candidates.shape)
     d, result = np.empty((n_features, LANES)), np.empty((1, LANES))
     for c in range(len(means)):
@@ -82,24 +85,24 @@ def diagonal_distances(Y, candidates, means, precisions):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def full_sums(Y, candidates, r, means, rd, rdd):
-    """Add r d and r d d^T of each pair with d = y - mu_c to (C, D) and, up to the diagonal, to (C, D, D)."""
+    """Add r d and r d d^T of each pair with d = y - mu_c to (C, D) and (C, D, D)."""
     n_candidates, n_features = candidates.shape[1], Y.shape[1]
-    order, starts = _group(candidates, len(means))
-    d = np.empty(n_features)
+    order, starts = group(candidates, len(means))
+    block, product = np.empty((BLOCK, n_features)), np.empty((n_features, n_features))
     for c in range(len(means)):
-        first, second = rd[c], rdd[c]
+        n_rows = 0
         for at in range(starts[c], starts[c + 1]):
             n = order[at] // n_candidates
-            share = r[n, order[at] % n_candidates]
-            if share == 0.0:
-                continue
-            for i in range(n_features):
-                d[i] = Y[n, i] - means[c, i]
-            for i in range(n_features):
-                factor, row = share * d[i], second[i]
-                first[i] += factor
-                for j in range(i + 1):
-                    row[j] += factor * d[j]
+            root = np.sqrt(r[n, order[at] % n_candidates])
+            if root > 0.0:
+                for i in range(n_features):
+                    block[n_rows, i] = root * (Y[n, i] - means[c, i])
+                    rd[c, i] += root * block[n_rows, i]
+                n_rows += 1
+            if n_rows == BLOCK or (n_rows > 0 and at == starts[c + 1] - 1):
+                np.dot(block[:n_rows].T, block[:n_rows], product)
+                rdd[c] += product
+                n_rows = 0
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -1,28 +1,24 @@
-"""All of a chunk's E-step between two matrix products, in one call: selection, expectations, sums over the rows.
+"""A whole E-step in one call for each thread: matrix products, selection, expectations, sums over the rows, and chunks.
 
 Threads take Python in turns, and wait for their turn after each call that does without; sixteen of them spend more time
 waiting than computing where an E-step is many small calls. The parts are those of the other modules.
-"""
 
-from typing import NamedTuple
+Threads that call one of the three functions below with the same `team` share its chunks. A chunk's totals are sums over
+its rows: w_n, w_n log Z_n, w_n <x>_n, w_n |y|^2, and the last in units of the noise; where entries are missing the last
+two are NaN, and nothing else is done.
+"""
 
 import numpy as np
 from numba import njit
 
 from multicause.backends.numba_cpu import binary_linear, maximal_causes, spike_slab_linear
 from multicause.backends.numba_cpu.selection import squared_excess_scores, top_candidates, top_singletons
+from multicause.backends.numba_cpu.spike_slab_linear import symmetric
+from multicause.backends.numba_cpu.teamwork import Team, add_up, take_chunk  # noqa: F401  (Team for the E-steps)
 
 _enumerate_binary = binary_linear.expectations
 _enumerate_slabs = spike_slab_linear.expectations
 _enumerate_maxima = maximal_causes.expectations
-
-
-class Totals(NamedTuple):
-    """Weighted sums over the rows."""
-
-    weight: float
-    log_normaliser: float
-    energy: float  # <x>
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -36,107 +32,191 @@ def _weighted_squares(Y, weights):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _add_up(weights, log_normaliser, energy):
-    weight, total_log, total_energy = 0.0, 0.0, 0.0
+def _fill_totals(weights, log_normaliser, energy, squares, precision, totals):
+    totals[:3] = 0.0
     for n in range(weights.size):
-        weight += weights[n]
-        total_log += weights[n] * log_normaliser[n]
-        total_energy += weights[n] * energy[n]
-    return Totals(weight, total_log, total_energy)
+        totals[0] += weights[n]
+        totals[1] += weights[n] * log_normaliser[n]
+        totals[2] += weights[n] * energy[n]
+    _fill_squares(squares, precision, totals)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _weigh_rows(rows, weights):
-    """rows[n] <- w_n rows[n]; returns their sum."""
-    total = np.zeros(rows.shape[1])
+def _fill_squares(squares, precision, totals):
+    """Returns whether entries are missing."""
+    totals[3:] = 0.0
+    for d in range(squares.size):
+        totals[3] += squares[d]
+        totals[4] += squares[d] * precision[d]
+    return np.isnan(totals[3])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _weigh_rows(rows, weights, total):
+    """rows[n] <- w_n rows[n]; total <- their sum."""
+    total[:] = 0.0
     for n in range(rows.shape[0]):
         for h in range(rows.shape[1]):
             rows[n, h] *= weights[n]
             total[h] += rows[n, h]
-    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _shift_rows(rows, shift):
-    for n in range(rows.shape[0]):
-        for h in range(rows.shape[1]):
-            rows[n, h] += shift[h]
+def _most_rows(borders):
+    return (borders[1:] - borders[:-1]).max()
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def binary(Y, linear, constants, overlaps, tree, singletons, weights, sums):
-    """Linear binary latents; `constants` are the offset, the scale of scores and H'.
+def _project(Y, projection, shift, linear):
+    """linear <- Y projection + shift."""
+    np.dot(Y, projection, linear)
+    for n in range(linear.shape[0]):
+        for h in range(linear.shape[1]):
+            linear[n, h] += shift[h]
 
-    linear (N, H) holds W y / sigma^2, and w_n <s> in the end. Returns sum_n w_n <s>, sum_n w_n y^2 and the totals;
-    squares that are NaN mean missing entries, and that nothing else was done.
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
+    """Linear binary latents; `constants` are W^T / sigma^2, the offset, the scale of scores, 1 / sigma^2 (D,) and H'.
+
+    Sums are w_n <s>, w_n <s s^T>, w_n <s> y^T.
     """
-    offset, scale, n_candidates = constants
-    squares = _weighted_squares(Y, weights)
-    if np.isnan(squares.sum()):
-        return np.zeros(offset.size), squares, Totals(0.0, 0.0, 0.0)
-    _shift_rows(linear, offset)
-    candidates = top_candidates(linear, offset, scale, n_candidates)
-    log_normaliser, energy = _enumerate_binary(linear, overlaps, candidates, tree, singletons, weights, sums, linear)
-    s = _weigh_rows(linear, weights)
-    for h in range(s.size):
-        sums.ss[h, h] = s[h]
-    return s, squares, _add_up(weights, log_normaliser, energy)
+    projection, offset, scale, precision, n_candidates = constants
+    D, H = projection.shape
+    space = np.empty((_most_rows(team.borders), H))
+    nothing = np.zeros(1), np.zeros((0, 0))
+    chunk = take_chunk(team)
+    while chunk >= 0:
+        first, last = team.borders[chunk], team.borders[chunk + 1]
+        Y, weights, linear = X[first:last], sample_weights[first:last], space[: last - first]
+        row, totals = team.sums[chunk], team.totals[chunk]
+        s, ss, sy = row[:H], row[H : H + H * H].reshape(H, H), row[H + H * H :].reshape(H, D)
+        squares = _weighted_squares(Y, weights)
+        if _fill_squares(squares, precision, totals):
+            team.counters[0] = team.totals.shape[0]  # nobody need go on
+            return
+        _project(Y, projection, offset, linear)
+        candidates = top_candidates(linear, offset, scale, n_candidates)
+        sums = binary_linear.Sums(ss, nothing[1], nothing[0])
+        log_normaliser, energy = _enumerate_binary(
+            linear, overlaps, candidates, tree, singletons, weights, sums, linear
+        )
+        _weigh_rows(linear, weights, s)
+        for h in range(H):
+            ss[h, h] = s[h]
+        np.dot(linear.T, Y, sy)
+        _fill_totals(weights, log_normaliser, energy, squares, precision, totals)
+        add_up(team, chunk)
+        chunk = take_chunk(team)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def slabs(Y, problem, constants, tree, singletons, weights, moments):
-    """Spike and slab; `constants` are what W y is short of b, the singletons' scores where b + mu = 0, and H'.
+def slabs(team, X, sample_weights, problem, constants, tree, singletons):
+    """Spike and slab; `constants` are the projection, what W y is short of b, the singletons' scores where b + mu = 0,
+    the unit of coefficients, the precision of the noise (D,) and H'.
 
-    moments.x holds w_n <s*z> in the end. Returns the sums of w_n <s>, w_n <s*z>, w_n y^2, and the totals.
+    Sums are w_n <s>, w_n <x>, w_n y^2 for each dimension, w_n <x x^T>, w_n <x> y^T.
     """
-    shift, constant, n_candidates = constants
-    squares = _weighted_squares(Y, weights)
-    if np.isnan(squares.sum()):
-        return squares, squares, squares, Totals(0.0, 0.0, 0.0)
-    _shift_rows(problem.linear, shift)
-    candidates = top_singletons(problem.linear, problem.shift, problem.inverse, constant, n_candidates)
-    log_normaliser, energy = _enumerate_slabs(problem, candidates, tree, singletons, weights, moments)
-    x, s = _weigh_rows(moments.x, weights), _weigh_rows(moments.s, weights)
-    return s, x, squares, _add_up(weights, log_normaliser, energy)
+    projection, shift, constant, unit, precision, n_candidates = constants
+    D, H = projection.shape
+    n_rows = _most_rows(team.borders)
+    space, s_space, x_space = np.empty((n_rows, H)), np.empty((n_rows, H)), np.empty((n_rows, H))
+    none, no_rows, no_gaps = np.zeros(0), np.zeros((0, 0)), (np.zeros((H, D)), np.zeros(D))
+    chunk = take_chunk(team)
+    while chunk >= 0:
+        first, last = team.borders[chunk], team.borders[chunk + 1]
+        Y, weights, linear = X[first:last], sample_weights[first:last], space[: last - first]
+        row, totals = team.sums[chunk], team.totals[chunk]
+        s, x, squares, square = row[:H], row[H : 2 * H], row[2 * H : 2 * H + D], 2 * H + D + H * H
+        xx, xy = row[2 * H + D : square].reshape(H, H), row[square:].reshape(H, D)
+        squares[:] = _weighted_squares(Y, weights)
+        if _fill_squares(squares, precision, totals):
+            team.counters[0] = team.totals.shape[0]  # nobody need go on
+            return
+        _project(Y, projection, shift, linear)
+        candidates = top_singletons(linear, problem.shift, problem.inverse, constant, n_candidates)
+        s_rows, x_rows = s_space[: last - first], x_space[: last - first]
+        log_normaliser, energy = _enumerate_slabs(
+            spike_slab_linear.Problem(
+                linear, problem.shift, problem.slab_mean, problem.offset, problem.gram, problem.correlation,
+                problem.inverse, problem.constant, problem.components, problem.observed, problem.partial, problem.beta,
+            ),
+            candidates, tree, singletons, weights,
+            spike_slab_linear.Moments(s_rows, x_rows, xx, none, no_rows, no_rows, no_gaps[0], no_gaps[1]),
+        )  # fmt: skip
+        _weigh_rows(s_rows, weights, s)
+        _weigh_rows(x_rows, weights, x)
+        x *= unit
+        np.dot(x_rows.T, Y, xy)
+        for h in range(H):
+            xy[h] *= unit[h]
+        symmetric(xx, unit)
+        _fill_totals(weights, log_normaliser, energy, squares, precision, totals)
+        add_up(team, chunk)
+        chunk = take_chunk(team)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def maxima(tables, tree, Y, singles, constants, singletons, weights, sums):
-    """Maxima under Gaussian noise; `constants` are the singles' offset, the noise's spread (D,), the components in its
-    units, log pi and H'.
-
-    Returns the weights of single latents (N, H), times w_n; sums of them, of w_n <s> and of w_n y^2, the squares of the
-    rows as far as single latents explain them, and the totals.
-    """
-    offset, spread, white, log_activation, n_candidates = constants
-    _shift_rows(singles, offset)
-    n_rows, n_features = Y.shape
-    empty = np.empty(n_rows)
-    for n in range(n_rows):
+def _log_joint_of_none(tables, Y):
+    empty = np.empty(Y.shape[0])
+    for n in range(Y.shape[0]):
         total = 0.0
-        for d in range(n_features):
+        for d in range(Y.shape[1]):
             total += Y[n, d]
-        empty[n] = tables.background_natural * total - n_features * tables.background_partition
-    scores = squared_excess_scores(Y / spread, white, log_activation)
-    shift, scale = np.zeros(log_activation.size), np.ones(log_activation.size)
-    candidates = top_candidates(scores, shift, scale, n_candidates)
-    log_normaliser, energy, means, alone = _enumerate_maxima(
-        tables, tree, (Y, singles, empty), candidates, singletons, weights, sums
-    )
-    s, single = _weigh_rows(means, weights), _weigh_rows(alone, weights)
-    by_singles = np.empty(n_rows)
-    for n in range(n_rows):
-        by_singles[n] = alone[n].sum()
-    squares = _weighted_squares(Y, weights)
-    return alone, single, s, squares, _weighted_squares(Y, by_singles), _add_up(weights, log_normaliser, energy)
+        empty[n] = tables.background_natural * total - Y.shape[1] * tables.background_partition
+    return empty
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def add_singles(components, sums, single, single_ay, squares, hard, emphasis):
-    """Add states of one latent to those of several; `squares` are of the rows that they explain, or of all.
+def maxima(team, X, sample_weights, tables, constants, tree, singletons):
+    """Maxima under Gaussian noise; `constants` are the projection, the singles' offset, the noise's spread (D,), the
+    components in its units, log pi, how much more single latents count, and H'.
 
-    The mean is in each dimension the one latent's that A is 1 for: <(y - mean)^2> = y^2 + W (A W - 2 A y).
+    Sums are w_n <s>, w_n <(y - mean)^2>, w_n <A>, w_n <A> y.
     """
+    projection, offset, spread, white, log_activation, emphasis, n_candidates = constants
+    D, H = projection.shape
+    space, rebuilt = np.empty((_most_rows(team.borders), H)), np.zeros((0, 0))
+    shift, scale = np.zeros(H), np.ones(H)
+    chunk = take_chunk(team)
+    while chunk >= 0:
+        first, last = team.borders[chunk], team.borders[chunk + 1]
+        Y, weights, singles = X[first:last], sample_weights[first:last], space[: last - first]
+        row = team.sums[chunk]
+        s, squares, whole = row[:H], row[H : H + D], H + D + H * D
+        a, ay = row[H + D : whole].reshape(H, D), row[whole:].reshape(H, D)
+        _project(Y, projection, offset, singles)
+        scores = squared_excess_scores(Y / spread, white, log_activation)
+        candidates = top_candidates(scores, shift, scale, n_candidates)
+        sums = maximal_causes.Sums(a, ay, squares, rebuilt)
+        log_normaliser, energy, means, alone = _enumerate_maxima(
+            tables, tree, (Y, singles, _log_joint_of_none(tables, Y)), candidates, singletons, weights, sums
+        )
+        _weigh_rows(means, weights, s)
+        _add_singles(tables, sums, alone, Y, weights, emphasis)
+        own_squares, totals = _weighted_squares(Y, weights), team.totals[chunk]
+        _fill_totals(weights, log_normaliser, energy, own_squares, tables.precision, totals)
+        add_up(team, chunk)
+        chunk = take_chunk(team)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _add_singles(tables, sums, alone, Y, weights, emphasis):
+    """Add states of one latent, which rows have with weights `alone` (N, H), to those of several.
+
+    The mean is in each dimension the one latent's that A is 1 for: <(y - mean)^2> = y^2 + W (A W - 2 A y). Under smooth
+    maxima states of several latents have added their squares already.
+    """
+    components, hard = tables.components, tables.root == 0.0
+    single = np.empty(components.shape[0])
+    _weigh_rows(alone, weights, single)
+    single_ay = np.dot(alone.T, Y)
+    explained = weights
+    if not hard:
+        explained = np.empty(weights.size)
+        for n in range(explained.size):
+            explained[n] = alone[n].sum()
+    squares = _weighted_squares(Y, explained)
     for d in range(components.shape[1]):
         sums.squares[d] += squares[d]
     for h in range(components.shape[0]):

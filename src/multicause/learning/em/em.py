@@ -180,10 +180,10 @@ class EM:
         """Free energy of all points, and the statistics of those that contribute."""
         prepared = self.posterior.prepare(self.model, params, step.beta, selector)
         if step.classification == 0.0:
-            return self.executor.map_reduce(prepared.statistics, self.chunks, combine)
+            return self.executor.map_reduce(prepared.statistics, self.chunks, combine, prepared.together)
         free_energies = self._free_energies(prepared)
         chunks = self._classified(free_energies, params, step)
-        contributing = self.executor.map_reduce(prepared.statistics, chunks, combine)
+        contributing = self.executor.map_reduce(prepared.statistics, chunks, combine, prepared.together)
         return EStepResult(float(free_energies @ self._weights()), contributing.statistics)
 
     def _m_step(self, params: Any, statistics: Any, step: Step, rng: np.random.Generator) -> Any:

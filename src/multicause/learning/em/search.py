@@ -128,7 +128,7 @@ class LocalEM:
 
     def e_step(self, params: Any) -> Standing:
         prepared = self.posterior.prepare(self.model, params)
-        return Standing(params, self.executor.map_reduce(prepared.statistics, self.chunks, combine))
+        return Standing(params, self.executor.map_reduce(prepared.statistics, self.chunks, combine, prepared.together))
 
     def steps(self, standing: Standing, n_steps: int) -> Standing:
         for _ in range(n_steps):

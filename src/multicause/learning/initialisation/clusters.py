@@ -5,6 +5,7 @@ whether a row has a weight of two or is given twice.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,41 @@ _MOST_LLOYD_STEPS = 10
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
 
 
-def start_clusters(em: EM, rng: np.random.Generator) -> Any:
+def start_clusters(em: EM, rng: np.random.Generator, rows_per_cluster: int | None = None) -> Any:
     """Parameters of a mixture from a few steps of k-means, after k-means++.
 
-    A step of k-means is an E-step with one candidate among clusters of equal weights and shapes.
+    A step of k-means is an E-step with one candidate among clusters of equal weights and shapes. `rows_per_cluster`
+    seeks the means in so many rows, drawn at random; the last step alone sees all.
     """
     model: Any = em.model
-    means = _spread_out_rows(em, rng)
+    some = em if rows_per_cluster is None else _on_some_rows(em, rng, rows_per_cluster * model.n_components)
+    means = _spread_out_rows(some, rng)
     for _ in range(_MOST_LLOYD_STEPS):
-        equal = model.equal_clusters(means, em.moments.variance)
-        nearest = TruncatedPosterior(1, 1, singletons=False).prepare(model, equal)
-        statistics = em.executor.map_reduce(nearest.statistics, em.chunks, combine).statistics
+        equal, statistics = _nearest(some, means)
         before, means = means, model.moved_means(equal, statistics)
         if np.allclose(means, before, rtol=1e-9):
             break
+    if some is not em:
+        equal, statistics = _nearest(em, means)
     return model.m_step(equal, statistics)
+
+
+def _nearest(em: EM, means: np.ndarray) -> tuple[Any, Any]:
+    """Equal clusters about some means, and the statistics of the rows that are nearest to each."""
+    model: Any = em.model
+    equal = model.equal_clusters(means, em.moments.variance)
+    nearest = TruncatedPosterior(1, 1, singletons=False).prepare(model, equal)
+    return equal, em.executor.map_reduce(nearest.statistics, em.chunks, combine).statistics
+
+
+def _on_some_rows(em: EM, rng: np.random.Generator, n_rows: int) -> EM:
+    """The same on so many rows, each drawn as often as its weight says; on all where they are no more."""
+    X, weights = em.chunks[0].X, np.concatenate([chunk.row_weights() for chunk in em.chunks])
+    if len(weights) <= n_rows:
+        return em
+    drawn = np.sort(_draw(weights, _along_a_direction(em, _standardised(em), rng), n_rows, rng))
+    rows = em.chunks[0].place(X[drawn])
+    return replace(em, chunks=em.executor.split(rows, em.model.n_components))
 
 
 def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:

@@ -8,7 +8,7 @@ from multicause.models.gaussian_mixture import GaussianMixture
 from multicause.models.maximal_causes import MaximalCauses
 from multicause.models.poisson_linear import PoissonLinear
 from multicause.models.spike_slab_linear import SpikeSlabLinear
-from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
+from multicause.posteriors.e_steps.base import Accumulated, SharedSums, TruncatedEStep
 from multicause.posteriors.e_steps.binary_linear import BinaryLinearEStep
 from multicause.posteriors.e_steps.definition import DefinitionEStep
 from multicause.posteriors.e_steps.factor_mixture import FactorMixtureEStep
@@ -36,4 +36,4 @@ def e_step_of(model: Any) -> type[TruncatedEStep]:
     return E_STEPS[known]
 
 
-__all__ = ["Accumulated", "DefinitionEStep", "TruncatedEStep", "e_step_of"]
+__all__ = ["Accumulated", "DefinitionEStep", "SharedSums", "TruncatedEStep", "e_step_of"]

@@ -1,9 +1,16 @@
 """What the truncated posterior asks of a model's E-step."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from multicause.backends import numba_cpu
+from multicause.execution.work_arrays import work_array
+from multicause.posteriors.base import EStepResult
+
+MOST_BYTES = 2**27  # of the sums of chunks that threads share
 
 
 class Accumulated(NamedTuple):
@@ -12,6 +19,62 @@ class Accumulated(NamedTuple):
     free_energies: np.ndarray  # (N,) F_n
     statistics: Any  # the model's own sums over all rows
     means: np.ndarray  # (N, H) <s>
+
+
+class Totals(NamedTuple):
+    """Sums over the rows of each chunk, (K,), as `backends.numba_cpu.whole_chunks` gives them."""
+
+    weight: np.ndarray  # w_n
+    log_normaliser: np.ndarray  # w_n log Z_n
+    energy: np.ndarray  # w_n <x>_n
+    yy: np.ndarray  # w_n |y|^2
+    white: np.ndarray  # the same in units of the noise
+
+
+class SharedSums(NamedTuple):
+    """An E-step of several chunks that any number of threads does together: each of them calls `work`."""
+
+    kernel: Callable[[Any], None]  # of the team
+    team: Any
+    finish: Callable[[Totals, np.ndarray], tuple[np.ndarray, Any]]  # to F of each chunk, and the sums as statistics
+
+    @classmethod
+    def of(cls, borders: np.ndarray, size: int, kernel: Any, finish: Any) -> "SharedSums | None":
+        """With `size` numbers to be added up for each chunk; those of many chunks are overwritten by the next ones.
+
+        None where they would take too much memory: all chunks' are there at once.
+        """
+        n_chunks = len(borders) - 1
+        if n_chunks > 1 and 8 * n_chunks * size > MOST_BYTES:
+            return None
+        sums = work_array("sums", (n_chunks, size)) if n_chunks > 1 else np.empty((1, size))
+        counters = np.zeros(2 * n_chunks + n_chunks.bit_length(), dtype=np.int64)
+        totals = np.zeros((n_chunks, len(Totals._fields)))
+        return cls(kernel, numba_cpu.load("teamwork").Team(borders, counters, sums, totals), finish)
+
+    def work(self) -> None:
+        self.kernel(self.team)
+
+    def stop(self) -> None:
+        """Let nobody begin another chunk."""
+        self.team.counters[0] = len(self.team.totals)
+
+    def result(self) -> EStepResult | None:
+        """Of all chunks; None where entries are missing."""
+        totals = Totals(*self.team.totals.T)
+        if np.isnan(totals.yy).any():
+            return None
+        sums = self.team.sums[0] if len(self.team.sums) == 1 else self.team.sums[0].copy()
+        free_energies, statistics = self.finish(totals, sums)
+        return EStepResult(added_up(free_energies), statistics)
+
+
+def added_up(values: np.ndarray) -> float:
+    """The sum in the tree in which chunks add up."""
+    while len(values) > 1:
+        pairs = values[: len(values) // 2 * 2]
+        values = np.append(pairs[::2] + pairs[1::2], values[len(pairs) :])
+    return float(values[0])
 
 
 class TruncatedEStep(ABC):
@@ -53,6 +116,14 @@ class TruncatedEStep(ABC):
         """Greedy selection: candidates one by one, each judged given those before it, (N, H')."""
         raise TypeError(f"{type(self.model).__name__} has no greedy selection: it lacks greedy_scores.")
 
+    def search_locally(self, n_near: int) -> None:
+        """Prepare `among_neighbours`, with so many neighbours of each latent."""
+        raise TypeError(f"{type(self.model).__name__} does not know which of its latents are neighbours.")
+
+    def among_neighbours(self, terms: Any, kept: np.ndarray, n_candidates: int) -> np.ndarray:
+        """Candidates among the neighbours of those that each row had before, (N, H')."""
+        raise TypeError(f"{type(self.model).__name__} does not know which of its latents are neighbours.")
+
     @abstractmethod
     def free_energies(self, terms: Any, candidates: np.ndarray) -> np.ndarray:
         """F_n, (N,)."""
@@ -73,13 +144,23 @@ class TruncatedEStep(ABC):
         """Posterior means and variances of the noiseless data, (N, 2, D)."""
         raise TypeError(f"{type(self.model).__name__} does not say how certain its noiseless data are.")
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> "tuple[float, Any] | None":
-        """The weighted sum of F_n and the statistics, with candidates by `select`; None where there is no short way.
+    def shared_sums(
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+    ) -> SharedSums | None:
+        """The E-step of the chunks of X between the borders, candidates by `select`; None where there is no short way.
 
-        The same as `terms`, `select` and `accumulate` to rounding errors, in a few compiled calls: threads take Python
-        in turns, and wait for it after each call that does without.
+        The same as `terms`, `select` and `accumulate` to rounding errors, in one compiled call for each thread: they
+        take Python in turns, and wait for it after each call that does without.
         """
         return None
+
+    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> EStepResult | None:
+        """The same for one chunk, on this thread."""
+        shared = self.shared_sums(Y, np.array([0, len(Y)]), weights, n_candidates)
+        if shared is None:
+            return None
+        shared.work()
+        return shared.result()
 
     @abstractmethod
     def accumulate(self, terms: Any, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:

@@ -8,12 +8,11 @@ from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
-from multicause.execution.work_arrays import work_array
 from multicause.models.binary_linear import BinaryLinearStatistics
 from multicause.models.dictionary_model import inverse_norms
 from multicause.models.subsets import subset_tree
 from multicause.posteriors.base import free_energy
-from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
+from multicause.posteriors.e_steps.base import Accumulated, SharedSums, Totals, TruncatedEStep, added_up
 from multicause.posteriors.e_steps.upper_bound import UpperBound
 
 _NOTHING = np.zeros((0, 0))
@@ -115,26 +114,29 @@ class BinaryLinearEStep(TruncatedEStep):
             yy += float(sums.yy[0] / self.tempered_precision + n_missing * self.params.noise_variance)
         return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), means)
 
-    def sums(
-        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int
-    ) -> tuple[float, BinaryLinearStatistics] | None:
+    def shared_sums(
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+    ) -> SharedSums | None:
         if self.model.selection_rule == "upper_bound":
             return None
-        H = len(self.offset)
-        weighted = tiled_product(Y, self.projection, out=work_array("linear", (len(Y), H)))
-        sums = self.kernel.Sums(np.zeros((H, H)), _NOTHING, np.zeros(1))
-        constants = self.offset, self._cosine_scale, n_candidates
+        D, H = self.projection.shape
+        precision = np.full(D, 1.0 / self.params.noise_variance)
+        constants = self.projection, self.offset, self._cosine_scale, precision, n_candidates
         overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)
-        tree = subset_tree(n_candidates, self.max_active)
-        s, squares, totals = numba_cpu.load("whole_chunks").binary(
-            Y, weighted, constants, overlaps, tree, self.singletons, weights, sums
-        )
-        yy = float(squares.sum())
-        if np.isnan(yy):
-            return None
-        constant = self.log_empty * totals.weight - yy / (2.0 * self.params.noise_variance)
+        tree, kernel = subset_tree(n_candidates, self.max_active), numba_cpu.load("whole_chunks").binary
+
+        def run(team: Any) -> None:
+            kernel(team, X, weights, constants, overlaps, tree, self.singletons)
+
+        return SharedSums.of(borders, H + H * H + H * D, run, self._finish)
+
+    def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, BinaryLinearStatistics]:
+        H = len(self.offset)
+        ss, sy = sums[H : H + H * H].reshape(H, H), sums[H + H * H :].reshape(H, -1)
+        constant = self.log_empty * totals.weight - 0.5 * totals.white
         relative = free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)
-        return constant + relative, BinaryLinearStatistics(totals.weight, s, sums.ss, weighted.T @ Y, yy)
+        weight, yy = added_up(totals.weight), added_up(totals.yy)
+        return constant + relative, BinaryLinearStatistics(weight, sums[:H], ss, sy, yy)
 
     def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray, means: np.ndarray):
         """F_n and the sums over all rows; <s> goes to `means`."""

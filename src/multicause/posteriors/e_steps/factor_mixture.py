@@ -1,5 +1,6 @@
 """The truncated E-step of mixtures of probabilistic principal components."""
 
+import zlib
 from typing import NamedTuple
 
 import numpy as np
@@ -10,12 +11,13 @@ from multicause.models.factor_mixture import SAME
 from multicause.posteriors.e_steps.gaussian_mixture import ILL_DEFINED, GaussianMixtureEStep
 
 _FAR = 1e4  # variances of the noise: what a product of 16 digits still resolves to 1e-10
+_DRAWS = 2  # data points per cluster that tell its neighbours
 _BLOCK_NUMBERS = 2**21  # of the rows' places along all directions that exist at one time
 
 
 class FactorTerms(NamedTuple):
     Y: np.ndarray  # (N, D)
-    log_joint: np.ndarray  # (N, C)
+    log_joint: np.ndarray | None  # (N, C); None where few clusters per row are ever asked for
 
 
 class FactorMixtureEStep(GaussianMixtureEStep):
@@ -36,15 +38,51 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         share = 1.0 - self.noise[:, None] / spread  # of what is seen along a direction that is no noise
         self.shares = share[kept]
         self.directions = np.ascontiguousarray(directions.transpose(0, 2, 1)[kept])  # (directions of all clusters, D)
-        self.scaled = np.ascontiguousarray((self.directions * np.sqrt(share / self.noise[:, None])[kept][:, None]).T)
+        self.scaled_directions = self.directions * np.sqrt(share / self.noise[:, None])[kept][:, None]
+        self.scaled = np.ascontiguousarray(self.scaled_directions.T)
         squares = np.where(kept, share, 0.0)[:, None, :] * directions**2
         self.centre = self.params.weights @ self.centres
         self.from_centre = self.centres - self.centre
         self.far = np.square(self.from_centre).sum(axis=1).max() > _FAR * self.noise.min()
         self.left_over = self.noise[:, None] * squares.sum(axis=2)  # (C, D): posterior variances of the noiseless data
+        self.neighbours = None  # (C, G): clusters beside each cluster, itself among them, where a search is local
         return 0.5 * np.log(spread).sum(axis=1)
 
+    def search_locally(self, n_near):
+        """From now on look at the neighbours of a row's last candidates alone.
+
+        Neighbours of a cluster are those in which a few data points drawn from it are most likely, on average; and one
+        more at random, so that no cluster is out of reach.
+        """
+        n_clusters, n_features = self.centres.shape
+        rng = np.random.default_rng(zlib.crc32(self.params.weights.tobytes()))
+        cluster_of = np.repeat(np.arange(n_clusters), np.diff(self.starts))
+        spread = np.sqrt(self.noise[cluster_of] * self.shares / (1.0 - self.shares))[:, None] * self.directions
+        total = np.zeros((n_clusters, n_clusters))
+        for _ in range(_DRAWS):
+            drawn = self.centres + np.sqrt(self.noise)[:, None] * rng.standard_normal((n_clusters, n_features))
+            np.add.at(drawn, cluster_of, rng.standard_normal((len(spread), 1)) * spread)
+            total += self._log_joint_of_all(drawn)
+        np.fill_diagonal(total, np.inf)
+        nearest = np.argpartition(-total, n_near - 1, axis=1)[:, :n_near]
+        self.neighbours = np.hstack([nearest, rng.integers(n_clusters, size=(n_clusters, 1))]).astype(np.int32)
+
+    def among_neighbours(self, terms, kept, n_candidates):
+        """The most likely clusters among the neighbours of those kept, (N, C'); whatever was kept is among them."""
+        near = self.kernel_of_factors.neighbourhoods(kept, self.neighbours)
+        best = np.argpartition(-self._log_joint_of_few(terms.Y, near), n_candidates - 1, axis=1)[:, :n_candidates]
+        return np.sort(np.take_along_axis(near, best, axis=1), axis=1)
+
     def terms(self, Y):
+        return FactorTerms(Y, None if self.neighbours is not None else self._log_joint_of_all(Y))
+
+    def _log_joint_of_few(self, Y, candidates):
+        """Of each row's candidates, (N, K); -inf where there is none."""
+        scaled, precisions = self.scaled_directions, 1.0 / self.noise
+        values = self.kernel_of_factors.log_joint_of(Y, candidates, self.centres, scaled, self.starts, precisions)
+        return values + self.log_peak[candidates]
+
+    def _log_joint_of_all(self, Y):
         cluster_of = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
         offsets = np.einsum("jd,dj->j", self.from_centre[cluster_of], self.scaled)
         log_joint = np.empty((len(Y), len(self.centres)))
@@ -56,7 +94,7 @@ class FactorMixtureEStep(GaussianMixtureEStep):
             places = tiled_product(centred, self.scaled)
             self.kernel_of_factors.log_joint(log_joint[rows], places, offsets, self.starts, 1.0 / self.noise)
         log_joint += self.log_peak
-        return FactorTerms(Y, log_joint)
+        return log_joint
 
     def _distances(self, centred):
         """|y - mu_c|^2, (N, C); by a matrix product where rounding errors leave enough of what noise adds to it."""
@@ -66,11 +104,12 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         return lengths - 2.0 * tiled_product(centred, np.ascontiguousarray(self.from_centre.T))
 
     def subset(self, terms, rows):
-        return FactorTerms(terms.Y[rows], terms.log_joint[rows])
+        return FactorTerms(terms.Y[rows], None if terms.log_joint is None else terms.log_joint[rows])
 
     def select(self, terms, n_candidates):
+        log_joint = self._log_joint_of_all(terms.Y) if terms.log_joint is None else terms.log_joint
         zeros = np.zeros(len(self.centres))
-        return numba_cpu.load("selection").top_candidates(terms.log_joint, zeros, zeros + 1.0, n_candidates)
+        return numba_cpu.load("selection").top_candidates(log_joint, zeros, zeros + 1.0, n_candidates)
 
     def reconstruct(self, terms, candidates):
         return self.clean(terms, candidates)[:, 0]
@@ -83,6 +122,8 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         return self.kernel_of_factors.clean(terms.Y, candidates, q, self.centres, *factors, self.left_over)
 
     def _log_joint(self, terms, candidates):
+        if terms.log_joint is None:
+            return self._log_joint_of_few(terms.Y, candidates)
         return np.take_along_axis(terms.log_joint, candidates.astype(np.int64), axis=1)
 
     def _sums(self, terms, candidates, q, weights, means):

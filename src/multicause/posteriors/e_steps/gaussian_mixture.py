@@ -84,7 +84,6 @@ class GaussianMixtureEStep(TruncatedEStep):
         if self.full:
             rdd = np.zeros((*rd.shape, rd.shape[1]))
             self.kernel.full_sums(Y, candidates, r, self.centres, rd, rdd)
-            rdd += np.tril(rdd, -1).transpose(0, 2, 1)
         else:
             rdd = np.zeros_like(rd)
             self.kernel.diagonal_sums(Y, candidates, r, self.centres, rd, rdd)

@@ -8,13 +8,12 @@ from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
-from multicause.execution.work_arrays import work_array
 from multicause.models.maximal_causes import MaximalCausesStatistics
 from multicause.models.noises import LOG_2PI, GaussianNoise
 from multicause.models.subsets import subset_tree
 from multicause.models.superpositions import SMALLEST_MEAN
 from multicause.posteriors.base import free_energy
-from multicause.posteriors.e_steps.base import Accumulated
+from multicause.posteriors.e_steps.base import Accumulated, SharedSums, Totals, added_up
 from multicause.posteriors.e_steps.mean_noise import MeanNoiseEStep, RowTerms
 
 DEEPEST = -640.0  # exponent below which scaled powers of components are cut off
@@ -103,31 +102,34 @@ class MaximalCausesEStep(MeanNoiseEStep):
         statistics = MaximalCausesStatistics(float(weights.sum()), weights @ means, a, ay, squares)
         return Accumulated(free_energies, statistics, means)
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> tuple[float, Any] | None:
+    def shared_sums(
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+    ) -> SharedSums | None:
         if not self.gaussian:
             return None
-        components, tree = self.tables.components, subset_tree(n_candidates, self.max_active)
-        whole, hard = numba_cpu.load("whole_chunks"), self.model.sharing.is_hard
-        singles = tiled_product(Y, self.projection, out=work_array("linear", (len(Y), len(components))))
-        sums = self.kernel.Sums(
-            np.zeros(components.shape), np.zeros(components.shape), np.zeros(components.shape[1]), _NONE
-        )
-        alone, single, s, squares, by_singles, totals = whole.maxima(
-            self.tables, tree, Y, singles, (*self._constants, n_candidates), self.singletons, weights, sums
-        )
-        emphasis = self.model.weight_of_singles - 1.0
-        whole.add_singles(components, sums, single, alone.T @ Y, squares if hard else by_singles, hard, emphasis)
-        precision = self.tables.precision
-        carrier = squares @ precision + totals.weight * np.sum(LOG_2PI - np.log(precision))
+        H, D = self.tables.components.shape
+        constants = (*self._constants, n_candidates)
+        tree, kernel = subset_tree(n_candidates, self.max_active), numba_cpu.load("whole_chunks").maxima
+
+        def run(team: Any) -> None:
+            kernel(team, X, weights, self.tables, constants, tree, self.singletons)
+
+        return SharedSums.of(borders, H + D + 2 * H * D, run, self._finish)
+
+    def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, MaximalCausesStatistics]:
+        H, D = self.tables.components.shape
+        a, ay = sums[H + D :].reshape(2, H, D)
+        carrier = totals.white + totals.weight * np.sum(LOG_2PI - np.log(self.tables.precision))
         constant = totals.weight * self.log_empty - 0.5 * carrier
-        value = float(constant + free_energy(totals.log_normaliser, totals.energy, self.beta))
-        return value, MaximalCausesStatistics(totals.weight, s, sums.a, sums.ay, sums.squares)
+        free_energies = constant + free_energy(totals.log_normaliser, totals.energy, self.beta)
+        return free_energies, MaximalCausesStatistics(added_up(totals.weight), sums[:H], a, ay, sums[H : H + D])
 
     @cached_property
-    def _constants(self) -> tuple[np.ndarray, ...]:
+    def _constants(self) -> tuple[Any, ...]:
         bound = self._upper_bound
         spread = np.broadcast_to(bound.spread, (self.model.n_features,)).copy()
-        return self.offset, spread, bound.white, bound.log_activation
+        emphasis = self.model.weight_of_singles - 1.0
+        return self.projection, self.offset, spread, bound.white, bound.log_activation, emphasis
 
     def _squares(self, weights: np.ndarray, Y: np.ndarray, a: np.ndarray, ay: np.ndarray) -> np.ndarray:
         """sum_n w_n <(y - mean)^2> over states whose mean is in each dimension the one latent's that A is 1 for."""

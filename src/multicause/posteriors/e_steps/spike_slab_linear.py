@@ -9,12 +9,11 @@ from scipy.special import logit
 
 from multicause.backends import numba_cpu
 from multicause.execution.reproducible_matmul import tiled_product
-from multicause.execution.work_arrays import work_array
 from multicause.models.base import combine
 from multicause.models.spike_slab_linear import SpikeSlabStatistics
 from multicause.models.subsets import subset_tree
 from multicause.posteriors.base import free_energy
-from multicause.posteriors.e_steps.base import Accumulated, TruncatedEStep
+from multicause.posteriors.e_steps.base import Accumulated, SharedSums, Totals, TruncatedEStep, added_up
 from multicause.posteriors.noise_whitening import NoiseWhitening
 
 _NOTHING = np.zeros((0, 0))
@@ -188,30 +187,32 @@ class SpikeSlabEStep(TruncatedEStep):
         statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz, ss)
         return Accumulated(free_energies, statistics, moments.s)
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int) -> tuple[float, Any] | None:
+    def shared_sums(
+        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int
+    ) -> SharedSums | None:
         """Of complete rows; those of correlated coefficients are slower by far than what lies between calls."""
         if self.correlated or self.model.noise.shape == "full":
             return None
-        shape = len(Y), len(self.unit)
-        linear = tiled_product(Y, self.projection, out=work_array("linear", shape))
-        problem = self.complete._replace(linear=linear)
-        constants = self.slab_mean, problem.constant - self.log_odds, n_candidates
-        moments = self._no_moments(work_array("s", shape), work_array("x", shape))
-        tree = subset_tree(n_candidates, self.max_active)
-        s, x, squares, totals = numba_cpu.load("whole_chunks").slabs(
-            Y, problem, constants, tree, self.singletons, weights, moments
-        )
-        total = float(squares.sum())
-        if np.isnan(total):
-            return None
-        constant = totals.weight * (self.log_empty - self.whiten.log_scale.sum())
-        constant -= 0.5 * float(squares @ (1.0 / np.square(self.whiten.factor)))
-        xy = self.unit[:, None] * (moments.x.T @ Y)
-        yy = squares if self.model.noise.shape == "diagonal" else np.asarray(total)
-        xx = self.kernel.symmetric(moments.xx, self.unit)
+        D, H = self.projection.shape
+        problem = self.complete
+        constant, precision = problem.constant - self.log_odds, 1.0 / np.square(self.whiten.factor)
+        constants = self.projection, self.slab_mean, constant, self.unit, precision, n_candidates
+        tree, kernel = subset_tree(n_candidates, self.max_active), numba_cpu.load("whole_chunks").slabs
+
+        def run(team: Any) -> None:
+            kernel(team, X, weights, problem, constants, tree, self.singletons)
+
+        return SharedSums.of(borders, 2 * H + D + H * H + H * D, run, self._finish)
+
+    def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, SpikeSlabStatistics]:
+        D, H = self.projection.shape
+        s, x, squares, xx, xy = np.split(sums, np.cumsum([H, H, D, H * H]))
+        constant = totals.weight * (self.log_empty - self.whiten.log_scale.sum()) - 0.5 * totals.white
+        free_energies = constant + free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)
+        yy = squares if self.model.noise.shape == "diagonal" else np.asarray(added_up(totals.yy))
         correlated = np.zeros(0), _NOTHING, _NOTHING
-        statistics = SpikeSlabStatistics(totals.weight, s, self.unit * x, xx, xy, yy, *correlated)
-        return float(constant + free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)), statistics
+        matrices = xx.reshape(H, H), xy.reshape(H, D)
+        return free_energies, SpikeSlabStatistics(added_up(totals.weight), s, x, *matrices, yy, *correlated)
 
     def _squares(self, Y: np.ndarray, weights: np.ndarray, moments: Any) -> np.ndarray:
         """sum_n w_n <y y^T>, as much of it as the noise's shape needs."""
