@@ -258,7 +258,7 @@ def test_an_image_denoised_on_a_device_is_that_of_the_processor(device):
     image = 50.0 * np.sin(0.3 * rows) * np.cos(0.2 * columns) + rng.normal(scale=10.0, size=rows.shape)
     settings = {"n_components": 5, "max_iter": 2, "random_state": 0}
     here, there = (denoise_image(image, device=name, **settings) for name in ("cpu", "cuda"))
-    assert there.noise_level == pytest.approx(here.noise_level, rel=1e-6)  # the processor estimates it in single precision
+    assert there.noise_level == pytest.approx(here.noise_level, rel=1e-6)  # which the processor has in single precision
     assert there.image == pytest.approx(here.image, abs=1e-2)
     assert there.uncertainty == pytest.approx(here.uncertainty, rel=1e-3)
 
