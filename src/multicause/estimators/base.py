@@ -37,6 +37,7 @@ from multicause.estimators.data_checks import (
 )
 from multicause.estimators.learned_checks import check_count, check_run
 from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, reader_for, row_source, split
+from multicause.execution.on_device import is_on_device
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
 from multicause.learning.driver import Progress
@@ -448,13 +449,13 @@ class MulticauseEstimator(
         """What writes the checkpoint of a fit whose parameters are of the class of `params`; `more` identifies it."""
         if keeping.checkpoint is None:
             return None
-        settings = self.get_params(deep=False)
+        settings, data = self.get_params(deep=False), chunks[0].X
         of_the_run = {"n_jobs", "verbose"}
         if isinstance(self.random_state, np.random.RandomState):
             of_the_run.add("random_state")  # the seed that was drawn is in the file
         identity = {
             "the estimator": type(self).__name__,
-            "the data": digest_of_array(chunks[0].X),
+            "the data": digest_of_array(chunks[0].fetch(data) if is_on_device(data) else data),
             "the weights": digest_of_array(chunks[0].weights),
             "the size of chunks": str(chunks[0].stop),
             **{f"'{name}'": digest_of_value(value) for name, value in settings.items() if name not in of_the_run},

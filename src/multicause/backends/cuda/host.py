@@ -6,6 +6,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from shutil import which
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,15 +47,15 @@ class HostRuntime(Runtime):
 
     def _built(self, expression: str) -> Any:
         text = self._source + _CALL.replace("EXPRESSION", expression)
-        name = self._folder / sha256(text.encode()).hexdigest()[:24]
-        library = name.with_suffix(".so")
+        library = self._folder / f"{sha256(text.encode()).hexdigest()[:24]}.so"
         if not library.exists():
             self._folder.mkdir(parents=True, exist_ok=True)
-            name.with_suffix(".cpp").write_text(text)
-            command = [compiler() or "g++", "-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
-            partial = name.with_suffix(f".{id(self)}")
-            subprocess.run([*command, str(name.with_suffix(".cpp")), "-o", str(partial)], check=True)
-            partial.rename(library)
+            with TemporaryDirectory(dir=self._folder) as folder:  # several processes may build the same one at once
+                written, built = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+                written.write_text(text)
+                command = [compiler() or "g++", "-std=c++17", "-O1", "-ffp-contract=off", "-shared", "-fPIC"]
+                subprocess.run([*command, str(written), "-o", str(built)], check=True)
+                built.rename(library)
         return ctypes.CDLL(str(library)).call
 
     def to_host(self, array: Any) -> np.ndarray:
