@@ -110,77 +110,99 @@ INLINE void binary_lane(const BinaryPoint<T, H>& point, unsigned mask, int max_a
     }
 }
 
+// The candidates' part of a row.
+template <typename T, int H, int G>
+INLINE void binary_gather(BinaryPoint<T, H>& point, const T* linear, const int* candidates, const T* gram,
+                          int n_latents) {
+    group_sync<G>();
+    EACH_LANE(lane, G) for (int i = lane; i < H; i += G) {
+        point.candidates[i] = candidates[i];
+        point.linear[i] = linear[candidates[i]];
+    }
+    group_sync<G>();
+    EACH_LANE(lane, G) for (int p = lane; p < triangle(H); p += G) {
+        int i = 0, rest = p;
+        for (; rest >= H - i; ++i) rest -= H - i;
+        point.pairs[p] = gram[(long long)point.candidates[i] * n_latents + point.candidates[i + rest]];
+    }
+    group_sync<G>();
+}
+
+// All states of the candidates that a lane has, shown to a visitor.
+template <typename T, int H, int G, typename Visitor>
+INLINE void binary_visit_all(const BinaryPoint<T, H>& point, const int* tops, int n_tops, int max_active, int lane,
+                             Visitor& visitor) {
+    constexpr int TOP = Shares<H>::TOP, M = Shares<H>::M;
+    for (int k = lane; k < n_tops; k += G) {
+        T remaining[M];
+        const T x = binary_top<T, H>(point, tops[k], remaining);
+        binary_visit<T, M, 0>(remaining, point.pairs + at(TOP, TOP, H), x, max_active - count_bits(tops[k]), visitor);
+    }
+}
+
+template <typename T, int H, int G>
+INLINE T binary_largest(const BinaryPoint<T, H>& point, const T* linear, const int* tops, int n_tops, int n_latents,
+                        int max_active, int singletons) {
+    PerLane<T, G> own;
+    EACH_LANE(lane, G) {
+        BinaryLargest<T> top{T(0)};
+        binary_visit_all<T, H, G>(point, tops, n_tops, max_active, lane, top);
+        if (singletons)
+            for (int h = lane; h < n_latents; h += G) top.see(linear[h]);  // of candidates, they are states anyway
+        own[lane] = top.value;
+    }
+    return group_max<T, G>(own);
+}
+
+// The weights of all singletons outside of the candidates; `energy` becomes that of weights times exponents.
+template <typename T, int H, int G>
+INLINE T binary_outside(const BinaryPoint<T, H>& point, const T* linear, T largest, int n_latents, T& energy) {
+    PerLane<T, G> own, own_energy;
+    EACH_LANE(lane, G) {
+        BinaryTotal<T> seen{largest, T(0), T(0)};
+        int next = 0;
+        for (int h = lane; h < n_latents; h += G) {
+            while (next < H && point.candidates[next] < h) ++next;
+            const bool outside = !(next < H && point.candidates[next] == h);
+            if (outside && linear[h] - largest > Limits<T>::negligible) seen.see(linear[h]);
+        }
+        own[lane] = seen.weight;
+        own_energy[lane] = seen.energy;
+    }
+    energy = group_sum<T, G>(own_energy);
+    return group_sum<T, G>(own);
+}
+
+// The weights of all states of the candidates; `energy` gains weights times exponents.
+template <typename T, int H, int G>
+INLINE T binary_total(const BinaryPoint<T, H>& point, const int* tops, int n_tops, int max_active, T largest,
+                      T& energy) {
+    PerLane<T, G> own, own_energy;
+    EACH_LANE(lane, G) {
+        BinaryTotal<T> seen{largest, T(0), T(0)};
+        binary_visit_all<T, H, G>(point, tops, n_tops, max_active, lane, seen);
+        own[lane] = seen.weight;
+        own_energy[lane] = seen.energy;
+    }
+    energy += group_sum<T, G>(own_energy);
+    return group_sum<T, G>(own);
+}
+
 // Everything about each row, by a group of lanes; `mode` as for slabs, but that <s> is always whole, times w_n.
 template <typename T, int H>
 ENTRY binary_expectations(const T* linear, const int* candidates, const T* gram, const T* weights, const int* tops,
                           int n_tops, int n_rows, int n_latents, int max_active, int singletons, int mode,
                           T* log_normaliser, T* energy, T* values, T* s) {
-    constexpr int G = Shares<H>::LANES, TOP = Shares<H>::TOP, M = Shares<H>::M, N = binary_values<H>();
+    constexpr int G = Shares<H>::LANES, N = binary_values<H>();
     GROUP_SHARED(BinaryPoint<T COMMA H>, point, G);
     EACH_GROUP(n, n_rows, G) {
         const T* row = linear + n * n_latents;
-        group_sync<G>();
-        EACH_LANE(lane, G) for (int i = lane; i < H; i += G) {
-            point.candidates[i] = candidates[n * H + i];
-            point.linear[i] = row[point.candidates[i]];
-        }
-        group_sync<G>();
-        EACH_LANE(lane, G) for (int p = lane; p < triangle(H); p += G) {
-            int i = 0, rest = p;
-            for (; rest >= H - i; ++i) rest -= H - i;
-            point.pairs[p] = gram[(long long)point.candidates[i] * n_latents + point.candidates[i + rest]];
-        }
-        group_sync<G>();
-        PerLane<T, G> own;
-        EACH_LANE(lane, G) {
-            BinaryLargest<T> top{T(0)};
-            for (int k = lane; k < n_tops; k += G) {
-                T remaining[M];
-                const T x = binary_top<T, H>(point, tops[k], remaining);
-                binary_visit<T, M, 0>(remaining, point.pairs + at(TOP, TOP, H), x, max_active - count_bits(tops[k]), top);
-            }
-            if (singletons)
-                for (int h = lane; h < n_latents; h += G) top.see(row[h]);  // of candidates, they are states anyway
-            own[lane] = top.value;
-        }
-        const T largest = group_max<T, G>(own);
-        PerLane<T, G> outside, outside_energy;
-        EACH_LANE(lane, G) {
-            T total = T(0), sum = T(0);
-            int next = 0;
-            if (singletons)
-                for (int h = lane; h < n_latents; h += G) {
-                    while (next < H && point.candidates[next] < h) ++next;
-                    const T below = row[h] - largest;
-                    if (below > Limits<T>::negligible && !(next < H && point.candidates[next] == h)) {
-                        const T w = exp_of(below);
-                        total += w;
-                        sum += w * below;
-                    }
-                }
-            outside[lane] = total;
-            outside_energy[lane] = sum;
-        }
-        T total = group_sum<T, G>(outside), sum = group_sum<T, G>(outside_energy);
+        binary_gather<T, H, G>(point, row, candidates + n * H, gram, n_latents);
+        const T largest = binary_largest<T, H, G>(point, row, tops, n_tops, n_latents, max_active, singletons);
+        T sum = T(0), total = singletons ? binary_outside<T, H, G>(point, row, largest, n_latents, sum) : T(0);
         if (mode == NORMALISERS) {
-            PerLane<T, G> inside, inside_energy;
-            EACH_LANE(lane, G) {
-                BinaryTotal<T> seen{largest, T(0), T(0)};
-                for (int k = lane; k < n_tops; k += G) {
-                    T remaining[M];
-                    const T x = binary_top<T, H>(point, tops[k], remaining);
-                    binary_visit<T, M, 0>(remaining, point.pairs + at(TOP, TOP, H), x, max_active - count_bits(tops[k]),
-                                          seen);
-                }
-                inside[lane] = seen.weight;
-                inside_energy[lane] = seen.energy;
-            }
-            total += group_sum<T, G>(inside);
-            sum += group_sum<T, G>(inside_energy);
-            EACH_LANE(lane, G) if (lane == 0) {
-                log_normaliser[n] = largest + log_of(total);
-                energy[n] = largest + sum / total;
-            }
+            total += binary_total<T, H, G>(point, tops, n_tops, max_active, largest, sum);
+            slab_settle<T, G>(largest, total, sum, log_normaliser + n, energy + n);
             continue;
         }
         PerLane<Values<T, N>, G> all;
@@ -202,15 +224,11 @@ ENTRY binary_expectations(const T* linear, const int* candidates, const T* gram,
         total += from_lane<T, G>(head, 0);
         sum += from_lane<T, G>(second_head, 1 % G);
         const T scale = T(1) / total, weight = mode == STATISTICS ? weights[n] : T(1);
-        EACH_LANE(lane, G) {
-            for (int h = lane; h < n_latents; h += G) {
-                const T below = row[h] - largest;
-                s[n * n_latents + h] = singletons && below > Limits<T>::negligible ? weight * scale * exp_of(below) : T(0);
-            }
-            if (lane == 0) {
-                log_normaliser[n] = largest + log_of(total);
-                energy[n] = largest + sum * scale;
-            }
+        slab_settle<T, G>(largest, total, sum, log_normaliser + n, energy + n);
+        EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
+            const T below = row[h] - largest;
+            const bool counts = singletons && below > Limits<T>::negligible;
+            s[n * n_latents + h] = counts ? weight * scale * exp_of(below) : T(0);
         }
         group_sync<G>();
         EACH_LANE(lane, G) {

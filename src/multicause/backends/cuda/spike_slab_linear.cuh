@@ -301,6 +301,53 @@ INLINE T slab_largest(const SlabPoint<T, H>& point, const int* tops, int n_tops,
     return beta * group_max<T, G>(own);
 }
 
+// The weights of all states, relative to the largest; `energy` gains weights times exponents.
+template <typename T, int H, int G>
+INLINE T slab_total(const SlabPoint<T, H>& point, const int* tops, int n_tops, int max_active, T beta, T largest,
+                    T& energy) {
+    PerLane<T, G> own, own_energy;
+    EACH_LANE(lane, G) {
+        Total<T> seen{beta, largest, T(0), T(0)};
+        for (int k = lane; k < n_tops; k += G) {
+            SlabTop<T, H> top;
+            top.take(point, point.offset, tops[k]);
+            top.visit(point.offset, max_active - count_bits(tops[k]), seen);
+        }
+        own[lane] = seen.weight;
+        own_energy[lane] = seen.energy;
+    }
+    energy += group_sum<T, G>(own_energy);
+    return group_sum<T, G>(own);
+}
+
+// The same with all moments, each lane's own.
+template <typename T, int H, int G>
+INLINE void slab_moments(const SlabPoint<T, H>& point, const int* tops, int n_tops, int max_active, T beta, T largest,
+                         PerLane<Values<T, slab_values<H>()>, G>& all) {
+    constexpr int N = slab_values<H>();
+    EACH_LANE(lane, G) {
+        T* value = all[lane].value;
+        UNROLL for (int k = 0; k < N; ++k) value[k] = T(0);
+        if constexpr (Shares<H>::TOP <= 5) {
+            if (lane < n_tops) slab_lane<T, H>(point, tops[lane], max_active, beta, largest, value);
+        } else {
+            for (int k = lane; k < n_tops; k += G) {
+                T more[N];
+                slab_lane<T, H>(point, tops[k], max_active, beta, largest, more);
+                UNROLL for (int i = 0; i < N; ++i) value[i] += more[i];
+            }
+        }
+    }
+}
+
+// log Z, and beta <x>.
+template <typename T, int G> INLINE void slab_settle(T largest, T total, T sum, T* log_normaliser, T* energy) {
+    EACH_LANE(lane, G) if (lane == 0) {
+        *log_normaliser = largest + log_of(total);
+        *energy = largest + sum / total;
+    }
+}
+
 enum SlabMode { NORMALISERS = 0, ROWS = 1, STATISTICS = 2 };
 
 // Everything about each row, by a group of lanes; `s` (N, H) is also where it works. `mode` says what is written besides log Z_n and <x>_n: nothing; <s>
@@ -311,7 +358,7 @@ slab_expectations(const T* linear, const int* candidates, const T* offset, const
                         const T* constant, const T* weights, const int* tops, int n_tops, int n_rows, int n_latents,
                         int max_active, int singletons, int mode, T beta, T* log_normaliser, T* energy, T* values, T* s,
                         T* x) {
-    constexpr int G = Shares<H>::LANES, TOP = Shares<H>::TOP, N = slab_values<H>();
+    constexpr int G = Shares<H>::LANES, N = slab_values<H>();
     GROUP_SHARED(SlabPoint<T COMMA H>, point, G);
     EACH_GROUP(n, n_rows, G) {
         const T* row = linear + n * n_latents;
@@ -323,39 +370,12 @@ slab_expectations(const T* linear, const int* candidates, const T* offset, const
             total = slab_weigh_singletons<T, G>(largest, n_latents, singles, sum);
         }
         if (mode == NORMALISERS) {
-            PerLane<T, G> inside, inside_energy;
-            EACH_LANE(lane, G) {
-                Total<T> seen{beta, largest, T(0), T(0)};
-                for (int k = lane; k < n_tops; k += G) {
-                    SlabTop<T, H> top;
-                    top.take(point, point.offset, tops[k]);
-                    top.visit(point.offset, max_active - count_bits(tops[k]), seen);
-                }
-                inside[lane] = seen.weight;
-                inside_energy[lane] = seen.energy;
-            }
-            total += group_sum<T, G>(inside);
-            sum += group_sum<T, G>(inside_energy);
-            EACH_LANE(lane, G) if (lane == 0) {
-                log_normaliser[n] = largest + log_of(total);
-                energy[n] = largest + sum / total;
-            }
+            total += slab_total<T, H, G>(point, tops, n_tops, max_active, beta, largest, sum);
+            slab_settle<T, G>(largest, total, sum, log_normaliser + n, energy + n);
             continue;
         }
         PerLane<Values<T, N>, G> all;
-        EACH_LANE(lane, G) {
-            T* value = all[lane].value;
-            UNROLL for (int k = 0; k < N; ++k) value[k] = T(0);
-            if constexpr (TOP <= 5) {
-                if (lane < n_tops) slab_lane<T, H>(point, tops[lane], max_active, beta, largest, value);
-            } else {
-                for (int k = lane; k < n_tops; k += G) {
-                    T more[N];
-                    slab_lane<T, H>(point, tops[k], max_active, beta, largest, more);
-                    UNROLL for (int i = 0; i < N; ++i) value[i] += more[i];
-                }
-            }
-        }
+        slab_moments<T, H, G>(point, tops, n_tops, max_active, beta, largest, all);
         sum_and_spread<T, N, G>(all);
         PerLane<T, G> head, second_head;
         EACH_LANE(lane, G) {
@@ -365,16 +385,11 @@ slab_expectations(const T* linear, const int* candidates, const T* offset, const
         total += from_lane<T, G>(head, 0);
         sum += from_lane<T, G>(second_head, 1 % G);
         const T scale = T(1) / total, weight = mode == STATISTICS ? weights[n] : T(1);
-        EACH_LANE(lane, G) {
-            for (int h = lane; h < n_latents; h += G) {
-                const T share = singletons ? weight * scale * singles[h] : T(0);
-                singles[h] = share;
-                x[n * n_latents + h] = share == T(0) ? T(0) : share * row[h] * inverse[h];
-            }
-            if (lane == 0) {
-                log_normaliser[n] = largest + log_of(total);
-                energy[n] = largest + sum * scale;
-            }
+        slab_settle<T, G>(largest, total, sum, log_normaliser + n, energy + n);
+        EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
+            const T share = singletons ? weight * scale * singles[h] : T(0);
+            singles[h] = share;
+            x[n * n_latents + h] = share == T(0) ? T(0) : share * row[h] * inverse[h];
         }
         group_sync<G>();
         EACH_LANE(lane, G) {
