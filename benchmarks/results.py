@@ -1,4 +1,4 @@
-"""Write RESULTS.md from the records in benchmarks/records: `make results`.
+"""Write RESULTS.md and README's table of figures from the records in benchmarks/records: `make results`.
 
 multicause reproduce NAME... --output results          # or benchmarks/batch.py, for many of them at once
 multicause bench --output results
@@ -10,14 +10,24 @@ A record is what these wrote, without the details of single trials.
 import json
 import sys
 from collections import Counter
-from itertools import groupby
 from pathlib import Path
 
+import headline
+
 HERE = Path(__file__).parent
+README = HERE.parent / "README.md"
 RECORDS = HERE / "records"
 TOO_FEW = "too few trials"
 VERDICTS = ("met", "within noise", "short", TOO_FEW)
 SHOWN = {"met": "met", "within noise": "within noise", "short": "**short**", TOO_FEW: TOO_FEW, None: ""}
+TITLES = {
+    "et": "Expectation Truncation",
+    "mca": "Maximal causes",
+    "gsc": "Spike-and-slab sparse coding",
+    "gps": "GP-select",
+    "upoe": "Products of experts",
+    "pictures": "Pictures (no paper's)",
+}  # by the first part of an experiment's name
 PAPERS, OTHER_DATA, OURS = KINDS = ("the papers' settings and data", "the papers' settings, other data", "ours")
 HEAD = """# Results
 
@@ -62,6 +72,12 @@ def summary(records: list[dict]) -> list[str]:
     return [*lines, ""]
 
 
+def first_figures(everything: list[dict]) -> str:
+    """The table of figures on the first page."""
+    counts = Counter(verdict(r) for record in everything for r in record.get("rows", ()) if kind(r) == PAPERS)
+    return headline.table(everything, {each: counts[each] for each in VERDICTS})
+
+
 def value(row: dict) -> str:
     text = f"{row['measured']:.4g}"
     if row["interval"] is not None:
@@ -70,19 +86,35 @@ def value(row: dict) -> str:
     return f"{text} ({row['trials'][0]} of {row['trials'][1]} trials)" if few(row) and row["verdict"] else text
 
 
-def table(record: dict) -> list[str]:
-    """A line for each figure that is judged; what is only told stands beside the first of its setting."""
-    lines = [f"## `{record['experiment']}`", ""]
-    lines += ["| setting | measure | published | ours | verdict |", "| --- | --- | --- | --- | --- |"]
-    ordered = sorted(record["rows"], key=lambda row: KINDS.index(kind(row)))  # the papers' first
-    for setting, group in groupby(ordered, key=lambda row: row["setting"]):
-        rows = list(group)
-        judged = [row for row in rows if row["verdict"]] or rows[:1]
-        told = [f"{row['measure']} {value(row)}" for row in rows if row not in judged]
-        for place, row in enumerate(judged):
-            ours = "; ".join([value(row), *(told if place == 0 else [])])
-            lines.append(f"| {setting} | {row['measure']} | {row['published']} | {ours} | {SHOWN[verdict(row)]} |")
-    return [*lines, ""]
+def told(row: dict) -> str:
+    """A figure, and how it stands to the published one."""
+    published = "" if row["published"] == "-" else f", published {row['published']}"
+    judged = f": {SHOWN[verdict(row)]}" if row["verdict"] else ""
+    return f"{row['measure']} {value(row)}{published}{judged}"
+
+
+def lines_of(record: dict) -> list[str]:
+    """A line for each setting, the papers' first, and in it the figures that are judged first."""
+    ordered = sorted(record["rows"], key=lambda row: KINDS.index(kind(row)))
+    settings: dict[str, list[dict]] = {}
+    for row in ordered:
+        settings.setdefault(row["setting"], []).append(row)
+    return [
+        f"| `{record['experiment']}` | {setting} | "
+        f"{'; '.join(told(row) for row in sorted(rows, key=lambda row: not row['verdict']))} |"
+        for setting, rows in settings.items()
+    ]
+
+
+def tables(records: list[dict]) -> list[str]:
+    """A table for each paper."""
+    lines = []
+    for prefix, title in TITLES.items():
+        of_paper = [record for record in records if record["experiment"].split("-")[0] == prefix]
+        if of_paper:
+            lines += [f"## {title}", "", "| experiment | setting | measured |", "| --- | --- | --- |"]
+            lines += [*(line for record in of_paper for line in lines_of(record)), ""]
+    return lines
 
 
 def speeds(records: list[dict]) -> list[str]:
@@ -102,7 +134,6 @@ def origins(records: list[dict]) -> list[str]:
         made = record["made_with"]
         versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
         origin = f"{made['machine']}; commit {made['commit']}, {made['date']}; {versions}"
-        origin += f"; {made['note']}" if "note" in made else ""  # of what is not as the run wrote it
         spent = f" ({record['seconds']:.0f} s)" if "seconds" in record else ""
         named.setdefault(origin, []).append(f"`{record.get('experiment') or 'bench ' + record['benchmark']}`{spent}")
     return ["## Made with", "", *(f"- {origin}: {', '.join(names)}" for origin, names in named.items()), ""]
@@ -110,7 +141,7 @@ def origins(records: list[dict]) -> list[str]:
 
 def page(everything: list[dict]) -> str:
     experiments = [record for record in everything if "experiment" in record]
-    lines = [*summary(experiments), *(line for record in experiments for line in table(record))]
+    lines = [*summary(experiments), *tables(experiments)]
     lines += speeds([record for record in everything if "benchmark" in record]) + origins(everything)
     return "\n".join([HEAD, *lines])
 
@@ -122,6 +153,7 @@ def main(arguments: list[str]) -> None:
     if not everything:
         sys.exit(f"There are no records in {RECORDS}: run `multicause reproduce`, then `make results FROM=results`.")
     (HERE / "RESULTS.md").write_text(page(everything), encoding="utf-8")
+    README.write_text(headline.inserted(README.read_text("utf-8"), first_figures(everything)), encoding="utf-8")
 
 
 if __name__ == "__main__":

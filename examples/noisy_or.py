@@ -1,18 +1,30 @@
-"""A model of one's own: noisy-OR causes of binary data, trained by truncated EM with a learned selection.
+"""
+A model of your own: noisy-OR
+=============================
+
+Binary pixels, each switched on by any of the active latents: latent h switches pixel d on with probability W_hd, ::
 
     p(y_d = 1 | s) = 1 - prod_h (1 - W_hd)^s_h,   s_h ~ Bernoulli(pi_h)
 
-Each active cause switches pixel d on with probability W_hd. Only the log joint, the sums that the M-step needs and the
-M-step itself are written here; which causes to consider for a data point is learned by GPSelect.
+multicause has no such model. To train one, write its log joint, the sums over data that the M-step needs, and the
+M-step. Which latents to consider for a data point is learned by ``GPSelect``.
 """
 
 from typing import NamedTuple
 
+import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import logit, xlogy
 
 from multicause import TruncatedEM
+from multicause.plotting import plot_components
 from multicause.selection import GPSelect
+
+# %%
+# Parameters and sums
+# -------------------
+#
+# Both are NamedTuples. Sums are added up over chunks of data, in threads or on a cluster.
 
 
 class Params(NamedTuple):
@@ -24,6 +36,13 @@ class Sums(NamedTuple):
     weight: float
     s: np.ndarray  # (H,) sum_n <s_h>
     fired: np.ndarray  # (H, D) sum_n <s_h W_hd / p(y_d = 1 | s)> y_d: how often cause h switched pixel d on
+
+
+# %%
+# The model
+# ---------
+#
+# ``states`` are rows of zeros and ones, (K, H) or (N, K, H); ``weights`` their posterior probabilities, (N, K).
 
 
 class NoisyOr:
@@ -51,6 +70,11 @@ class NoisyOr:
         return Params(components, np.clip(sums.s / sums.weight, 1e-4, 0.999))
 
 
+# %%
+# Data to try it on
+# -----------------
+
+
 def noisy_bars(n_samples=1000, size=4, seed=0):
     """Pixels that rows and columns of an image switch on with probability 0.9, two bars on average."""
     rng = np.random.default_rng(seed)
@@ -60,12 +84,24 @@ def noisy_bars(n_samples=1000, size=4, seed=0):
     return (rng.random(p_off.shape) > p_off).astype(float), bars
 
 
+# %%
+# Train it
+# --------
+#
+# ``multicause.testing.check_model(NoisyOr(8), X)`` first says what is wrong with a model, if anything is.
+
+
 def main():
     X, bars = noisy_bars()
     em = TruncatedEM(NoisyOr(8), n_candidates=5, selection=GPSelect(), max_iter=60, tol=0, n_init=3, random_state=0)
     em.fit(X)
     likeness = np.corrcoef(em.params_.components, bars)[:8, 8:].max(axis=0)
     print(f"{(likeness > 0.95).sum()} of {len(bars)} bars found; log-likelihood per image at least {em.score(X):.2f}")
+    _, (left, right) = plt.subplots(1, 2, figsize=(8, 2.4), layout="constrained")
+    plot_components(X[:16], ax=left, n_columns=8)
+    plot_components(em.params_.components, ax=right, n_columns=4)
+    left.set_title("data")
+    right.set_title("probability that a latent switches a pixel on")
     return likeness
 
 

@@ -4,6 +4,8 @@ import matplotlib
 import pytest
 from hypothesis import settings
 
+from multicause._compat import HAS_CALLBACKS
+
 matplotlib.use("Agg")
 settings.register_profile("multicause", deadline=None, derandomize=True, print_blob=True)
 settings.load_profile("multicause")
@@ -14,3 +16,10 @@ def folder(tmp_path, monkeypatch):
     """An empty current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def callbacks():
+    """For tests that set callbacks on an estimator."""
+    if not HAS_CALLBACKS:
+        pytest.skip("scikit-learn has callbacks since 1.9")

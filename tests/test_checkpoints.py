@@ -149,6 +149,7 @@ def test_the_seed_of_a_fit_without_one_is_in_its_checkpoint(killed_after, tmp_pa
     assert_same_bits(learned(first), learned(second))
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_an_interrupted_fit_leaves_a_usable_estimator_and_a_checkpoint(tmp_path):
     path, whole = tmp_path / "c", LinCA(8, max_iter=9, tol=0.0, random_state=0).fit(BARS)
     interrupted = LinCA(8, max_iter=9, tol=0.0, random_state=0).set_callbacks(InterruptAt(4))

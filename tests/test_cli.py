@@ -2,8 +2,10 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
+from html import unescape
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -13,7 +15,7 @@ from matplotlib.figure import Figure
 from sklearn.exceptions import ConvergenceWarning
 
 from multicause import ETNMF, MCA3, LinCA, RestrictedMCA, UPoE
-from multicause.cli import main
+from multicause.cli import main, reproduce
 from multicause.datasets import DatasetNotFound, make_bars
 from multicause.experiments import Verdict
 from multicause.learning import ConditionalCooling
@@ -130,17 +132,80 @@ def test_fit_offers_products_of_experts(folder):
     assert np.load("drawn.npy").shape == (7, 3)
 
 
-def test_fit_writes_a_trace_and_a_report(bars, folder):
+def test_fit_writes_a_trace_and_a_report(bars, folder, monkeypatch):
     write_table("positive.npy", np.abs(bars.X))
-    arguments = ("--model", "etnmf", "-n", 6, "--iterations", 3, "--trace", "t.jsonl", "--report", "r.html")
-    said = succeed("fit", "positive.npy", *arguments)
+    arguments = (
+        "fit",
+        "positive.npy",
+        "--model",
+        "etnmf",
+        "-n",
+        6,
+        "--iterations",
+        3,
+        "--seed",
+        0,
+        "--report",
+        "r.html",
+    )
+    monkeypatch.setattr(sys, "argv", ["multicause", *map(str, arguments)])
+    said = succeed(*arguments, "--trace", "t.jsonl", "--hold-out", 0.25)
     assert isinstance(load_model("positive.multicause.safetensors"), ETNMF)
     assert all("free_energy" in json.loads(line) for line in (folder / "t.jsonl").read_text().splitlines())
     page = (folder / "r.html").read_text()
-    assert page.count("<svg") == 3
-    for words in ("ETNMF of positive.npy", "Components", "Activations", "max_active"):
+    for words in ("ETNMF of positive.npy", "Components", "Activations", "max_active", "auto → 6", " (30 data points)"):
         assert words in page
+    for line in ("multicause fit positive.npy --model etnmf -n 6", "test_size=0.25, random_state=0)"):
+        assert line in page
     assert "r.html" in said
+    assert "score of 30 held-out rows" in said
+
+
+def test_the_python_lines_of_a_report_repeat_the_fit(bars, folder):
+    succeed(
+        "fit",
+        "data.csv",
+        "-n",
+        6,
+        "--anneal",
+        4,
+        "--iterations",
+        5,
+        "--seed",
+        3,
+        "-o",
+        "m",
+        "--hold-out",
+        0.2,
+        "--report",
+        "r.html",
+    )
+    code = unescape(re.search('<pre class="code".*?>(.*?)</pre>', (folder / "r.html").read_text(), re.DOTALL)[1])
+    lines = code.partition("from multicause.persistence")[0].partition("\n\n")[2]
+    repeated = {}
+    exec(lines, repeated)
+    np.testing.assert_array_equal(repeated["model"].components_, load_model("m").components_)
+
+
+def test_report_writes_a_page_about_a_model_with_data_and_without(bars, folder):
+    said = succeed("report", "bars.model")
+    assert "Report written to bars.html" in said
+    assert "Reconstructions" not in (folder / "bars.html").read_text()
+    succeed("report", "bars.model", "--data", "data.csv", "--shape", "3x3", "-o", "page.html")
+    assert "Reconstructions" in (folder / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--shape", "3by3"), "'3by3' is not a shape such as 28x28"),
+        (("--shape", "4x4"), r"--shape: shape must be .* with a product of 9"),
+        (("-o", "bars.model"), "--output and MODEL name the same file"),
+        (("--data", "nowhere.csv"), "There is no file 'nowhere.csv'"),
+    ],
+)
+def test_report_refuses_what_it_cannot_do(bars, arguments, message):
+    assert re.search(message, refused("report", "bars.model", *arguments))
 
 
 def test_an_interrupted_fit_saves_what_it_has(bars, folder, monkeypatch):
@@ -183,7 +248,7 @@ def test_score_prints_the_mean_and_writes_each_value(bars, folder):
 
 def test_sample_writes_data_and_states_and_follows_its_seed(bars, folder):
     for output in ("a.csv", "b.csv"):
-        succeed("sample", "bars.model", "-n", 7, "-o", output, "--seed", 5, "--states", "states.csv")
+        succeed("sample", "bars.model", "-n", 7, "-o", output, "--seed", 5, "--states", "states.csv", "--force")
     X, names = read_table("a.csv")
     states, causes = read_table("states.csv")
     assert X.shape == (7, 9)
@@ -202,7 +267,10 @@ def test_demo_finds_all_causes_and_leaves_a_page_and_pictures(folder, monkeypatc
     assert said.count("12 of 12 causes found") == 2
     page = folder / "shown/here/index.html"
     assert page.read_text().count("all 12 causes found") == 2
-    assert len(list(page.parent.glob("*.png"))) == 8
+    before, after = re.search(r"([\d.]+) dB before, ([\d.]+) dB after", said).groups()
+    assert float(after) > float(before) + 8.0
+    assert page.read_text().index("A photograph without its noise") < page.read_text().index("LinCA on signed bars")
+    assert len(list(page.parent.glob("*.png"))) == 10
     assert opened == [page.as_uri()]
 
 
@@ -250,7 +318,10 @@ def result_with(verdict, figure=None):
         ours=False,
     )
     return SimpleNamespace(
-        rows=[row], figure=figure, seconds=1.5, to_json=lambda: {"measured": np.float64(0.98), "each": np.arange(2)}
+        rows=[row],
+        figure=figure,
+        seconds=1.5,
+        to_json=lambda: {"measured": np.float64(0.98), "made_with": {"each": np.arange(2)}},
     )
 
 
@@ -286,10 +357,31 @@ def test_reproduce_writes_results_and_prints_the_verdict(experiments, folder):
     said = succeed("reproduce", "good", "open", "--trials", 3, "--jobs", 2, "--quick", "--output", "out/here")
     for words in ("Title of good", "50/50", "0.98 [0.9, 1]", "met", "no figure published"):
         assert words in said
-    assert json.loads((folder / "out/here/good.json").read_text()) == {"measured": 0.98, "each": [0, 1]}
+    assert json.loads((folder / "out/here/good.json").read_text()) == {"measured": 0.98, "made_with": {"each": [0, 1]}}
     assert (folder / "out/here/good.png").read_bytes().startswith(b"\x89PNG")
     assert not (folder / "out/here/open.png").exists()
+    page = (folder / "out/here/good.html").read_text()
+    for words in (
+        "Title of good",
+        "<td>50/50</td><td>0.98 [0.9, 1]</td><td>met</td>",
+        "Published figures: 1 met",
+        "<svg",
+    ):
+        assert words in page
     assert (experiments[0].trials, experiments[0].jobs, experiments[0].quick) == (3, 2, True)
+
+
+@pytest.mark.parametrize(
+    ("measure", "published", "shown"),
+    [
+        ("found", "98%", "96.4% [90%, 100%]"),
+        ("share on its side", "-", "96.4% [90%, 100%]"),
+        ("dB", "30.1", "0.964 [0.9, 1]"),
+    ],
+)
+def test_percentages_stand_beside_percentages(measure, published, shown):
+    row = SimpleNamespace(measure=measure, published=published, measured=0.964, interval=(0.9, 1.0))
+    assert reproduce._ours(row) == shown
 
 
 def test_reproduce_with_another_number_of_components_keeps_its_results_apart(experiments, folder):

@@ -11,7 +11,7 @@ from command_line import refused, succeed
 
 pytest.importorskip("tifffile")
 
-QUICK = ("--patch-size", 4, "-n", 6, "--iterations", 3, "--seed", 1000, "--threads", 1)
+QUICK = ("--patch-size", 4, "-n", 6, "--iterations", 3, "--seed", 1000, "--threads", 1, "--force")
 SETTINGS = {"patch_size": 4, "n_components": 6, "max_iter": 3, "random_state": 1000}
 
 
@@ -166,7 +166,7 @@ BROKEN = {
 def test_a_picture_that_cannot_be_denoised_is_refused_in_one_line_and_the_old_result_stays(folder, name):
     broken(folder)
     (folder / "out.tif").write_bytes(b"precious")
-    assert BROKEN[name] in refused("denoise", name, "-o", "out.tif")
+    assert BROKEN[name] in refused("denoise", name, "-o", "out.tif", "--force")
     assert (folder / "out.tif").read_bytes() == b"precious"
 
 
@@ -174,7 +174,7 @@ def test_a_picture_that_cannot_be_denoised_is_refused_in_one_line_and_the_old_re
 def test_a_picture_that_cannot_be_inpainted_is_refused_in_one_line_and_the_old_result_stays(folder, name):
     broken(folder)
     (folder / "out.tif").write_bytes(b"precious")
-    refused("inpaint", name, "--mask", "mask.png", "-o", "out.tif")
+    refused("inpaint", name, "--mask", "mask.png", "-o", "out.tif", "--force")
     assert (folder / "out.tif").read_bytes() == b"precious"
 
 

@@ -100,7 +100,12 @@ MISTAKES = {
     "corrupt picture": (("denoise", "corrupt.png"), "'corrupt.png' cannot be read as a picture: "),
     "one pixel": (("denoise", "pixel.png"), "larger than a patch of 8 × 8 pixels, got 1 × 1"),
     "constant": (("denoise", "constant.png"), "Every pixel of image is 7: there is nothing to learn."),
-    "not a picture": (("denoise", "mix.wav"), "has the extension '.wav', wanted one of .png, .jpg, .jpeg, .tif"),
+    "not a picture": (
+        ("denoise", "mix.wav"),
+        "is a sound, wanted a picture: .png, .jpg, .jpeg, .tif",
+    ),
+    "a picture to separate": (("separate", "noisy.png"), "For a picture there are multicause denoise and inpaint."),
+    "a picture to fit": (("fit", "noisy.png"), "For a picture there are multicause denoise and inpaint."),
     "output kind": (
         ("denoise", "noisy.png", "-o", "out.gif"),
         "'out.gif' must end in one of .png, .jpg, .jpeg, .tif, .tiff.",

@@ -236,3 +236,13 @@ def test_a_stack_of_counts_keeps_its_kind(clean):
 def test_what_is_no_camera_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_dark_parts_do_not_make_the_noise_of_bright_ones_too_small():
+    """Half of the picture is next to black, where stabilised counts have hardly any noise."""
+    light = np.where(np.arange(96) < 60, 0.05, 30.0) * np.ones((96, 1))
+    counts = np.random.default_rng(1000).poisson(light).astype(float)
+    blind = denoise_image(counts, noise="poisson", random_state=0).image
+    told = denoise_image(counts, noise="poisson", gain=1.0, offset=0.0, random_state=0).image
+    bright = light > 1.0
+    assert np.mean((blind - light)[bright] ** 2) < 1.5 * np.mean((told - light)[bright] ** 2)

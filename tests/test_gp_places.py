@@ -6,13 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from multicause import InvECA, load_model, save_model
+from multicause import InvECA, LinCA, load_model, save_model
 from multicause.datasets import make_scenes, shape_objects
 from multicause.execution import split
 from multicause.execution.in_process import InProcess
 from multicause.models.base import DataMoments
 from multicause.selection import GPSelect
 from multicause.selection.gaussian_process import leave_one_out
+from multicause.selection.gp_images import ImageSelect, ImageSelectionFunction
 from multicause.selection.gp_places import PixelwiseKernel, PlacedMeans, PlaceSelect
 
 N, H, P = 8, 3, 9
@@ -35,11 +36,11 @@ def windows_of(X):
     return np.array([y[i : i + 2, j : j + 2].ravel() for y in X.reshape(-1, *SHAPE) for i, j in corners])
 
 
-def learned(X, table, gp, weights=None):
+def learned(X, table, gp, weights=None, select=PlaceSelect):
     """The selection after one E-step that saw `table`, (n, H, P)."""
     chunks = split(X, H, 256, weights)
     with InProcess(1) as executor:
-        state = PlaceSelect(gp, SHAPE, WINDOW).begin(executor, chunks, moments(X, weights), H, seed=1)
+        state = select(gp, SHAPE, WINDOW).begin(executor, chunks, moments(X, weights), H, seed=1)
         everywhere = np.tile(np.arange(P), (len(X), H, 1))
         state.observe(chunks[0], PlacedMeans(np.tile(np.arange(H), (len(X), 1)), everywhere, table))
         state.learn(0)
@@ -150,3 +151,39 @@ def test_places_are_predicted_of_new_images(tmp_path):
     loaded = load_model(tmp_path / "model.safetensors")
     assert_array_equal(loaded.locate(drawn.X[new]), corners)
     assert_allclose(loaded.selection_function_.kernel().theta, fit.selection_function_.theta)
+
+
+def test_whole_images_predict_the_table_of_places(case):
+    """Regression of all components at all places on the image, leaving out the image itself; all N are pivots."""
+    X, table, rng = case
+    kernel = 2.0 * RBF(4.0) + WhiteKernel(0.1)
+    state, chunk = learned(X, table, GPSelect(kernel, tolerance=0.0), select=ImageSelect)
+    K = kernel(X)
+    expected = leave_one_out(K, table.reshape(N, -1))
+    inverse = np.linalg.inv(K)
+    leverage = 1.0 - 0.1 * np.diag(inverse)
+    scores = state.scores(chunk).reshape(N, -1)  # but for a positive factor
+    assert_allclose(scores, expected * (1.0 - leverage)[:, None], atol=1e-5)
+    new = images(rng, 3)
+    smooth = kernel(new, X) @ inverse @ table.reshape(N, -1)
+    assert_allclose(state.function(new), smooth.reshape(3, H, P), atol=1e-5)
+
+
+def test_whole_images_repeat_what_was_learned_from(tmp_path):
+    """As in the paper: places are right where they were learned, and the function survives a file."""
+    drawn = make_scenes(300, shape_objects(2, 5), image_shape=(8, 8), probability=0.5, random_state=1000)
+    settings = {"max_iter": 10, "tol": 0.0, "random_state": 0}
+    fit = InvECA(2, (5, 5), selection=GPSelect(whole_images=True, rank=250), **settings).fit(drawn.X)
+    assert isinstance(fit.selection_function_, ImageSelectionFunction)
+    present, corners = fit.transform(drawn.X) > 0.5, fit.locate(drawn.X)
+    found = fit.selection_function_(drawn.X.reshape(300, -1)).argmax(axis=2)
+    assert ((corners[..., 0] * 4 + corners[..., 1])[present] == found[present]).mean() > 0.95
+    save_model(fit, tmp_path / "model.safetensors")
+    assert_array_equal(load_model(tmp_path / "model.safetensors").locate(drawn.X), corners)
+
+
+def test_whole_images_are_for_places_alone():
+    with pytest.raises(ValueError, match="which InvECA alone has"):
+        LinCA(2, n_candidates=1, selection=GPSelect(whole_images=True)).fit(np.eye(4))
+    with pytest.raises(ValueError, match="'whole_images' of GPSelect must be a bool"):
+        GPSelect(whole_images=1)

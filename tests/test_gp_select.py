@@ -14,6 +14,7 @@ from multicause import ETNMF, GSC, MCA, LinCA, TruncatedEM, load_model, save_mod
 from multicause.backends import numba_cpu
 from multicause.datasets import make_bars
 from multicause.execution import InProcess, split
+from multicause.experiments.gps_mixture import OPTIMUM, clusters_on_a_line, fit_mixture
 from multicause.models import BinaryLinear, DataMoments
 from multicause.selection import GPSelect
 from multicause.selection.gaussian_process import (
@@ -160,6 +161,15 @@ def test_candidates_do_not_depend_on_chunks_and_random_ones_come_from_the_rest()
     assert (learning.candidates(chunks[0], 5, not_the_model) != first).any()
 
 
+def test_a_single_candidate_is_never_drawn_at_random():
+    """A share of the candidates, at least one, would be all of them."""
+    X, labels = clusters_on_a_line(1000)
+    means = np.array([X[labels == k].mean(axis=0) for k in range(3)])
+    fit = fit_mixture(X, 1000, "rbf", OPTIMUM, max_iter=10, n_candidates=1, means=means)
+    together = np.array([[np.mean((fit.predict(X) == c) & (labels == k)) for k in range(3)] for c in range(3)])
+    assert together.max(axis=1).sum() > 0.97
+
+
 def test_pick_draws_uniformly_without_repetition():
     drawn = kernels.pick(np.zeros((6000, 6)), 3, 3, 11, 0)
     assert all(len(set(row)) == 3 for row in drawn)
@@ -236,6 +246,7 @@ def test_a_kernel_of_ones_own_gets_noise_where_it_has_none():
         ({"random_fraction": 1.5}, r"'random_fraction' of GPSelect must be between 0 and 1\. Got 1\.5"),
         ({"tolerance": "much"}, r"'tolerance' of GPSelect must be between 0 and 1"),
         ({"max_steps": None}, r"'max_steps' of GPSelect must be an int"),
+        ({"first": "all"}, r"'first' of GPSelect must be one of .*Got 'all'"),
     ],
 )
 def test_absurd_settings_are_refused(settings, message):

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import save
 
-from multicause import GSC, InvECA, LinCA, NonlinearGSC, RestrictedMCA, UPoE, load_model, save_model, tables
+from multicause import GSC, InvECA, LinCA, NonlinearGSC, RestrictedMCA, UPoE, file_checks, load_model, save_model
 from multicause.media import read_audio, read_image, write_audio, write_image
 from multicause.persistence import ModelFileError
 from multicause.tables import TableError, read_table, write_table
@@ -329,7 +329,7 @@ def test_a_header_that_lies_of_its_array_is_refused(tmp_path, shape):
 
 
 def test_bombs_are_refused_before_they_go_off(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "LARGEST_UNPACKED", 2**20)
+    monkeypatch.setattr(file_checks, "LARGEST_UNPACKED", 2**20)
     np.savez_compressed(tmp_path / "a.npz", X=np.zeros(2**18))
     Image.new("1", (1000, 1000)).save(tmp_path / "a.png")
     for read, name in ((read_table, "a.npz"), (read_image, "a.png")):

@@ -2,14 +2,16 @@
 
 import errno
 import importlib.util
+import io
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 from numba.core import config
 
-from multicause.backends import kernel_cache
+from multicause.backends import compilation, kernel_cache
 
 SOURCE = """
 from numba import njit
@@ -135,6 +137,54 @@ def test_two_processes_may_compile_at_once(tmp_path):
     assert [process.returncode for process in processes] == [0, 0], answers
     assert answers[0][0] == answers[1][0] != ""
     assert not list(tmp_path.rglob("*.tmp"))
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    """No kernel was compiled in this process yet."""
+    counted = compilation.Compilation()
+    monkeypatch.setattr(compilation, "compilation", counted)
+    monkeypatch.setattr(kernel_cache, "compilation", counted)
+    return counted
+
+
+def test_a_person_is_told_once_that_kernels_are_compiled_and_how_long_it_took(load, fresh, monkeypatch):
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setattr(compilation._log, "hasHandlers", lambda: False)  # pytest has some
+    with compilation.compilation_told():
+        kernel = load()
+        assert (kernel(2), kernel(2.5)) == (4, 5.0)
+    first, second = terminal.getvalue().splitlines()
+    assert "compiling kernels for this machine, which happens once" in first
+    assert re.fullmatch(r"multicause: 2 kernels compiled in \d+\.\d s; later fits load them from disk", second)
+    with compilation.compilation_told():
+        load()(2)
+    assert len(terminal.getvalue().splitlines()) == 2
+    assert fresh.seconds > 0.0
+
+
+def test_a_pipe_hears_nothing_of_compiling_but_a_log_does(load, fresh, monkeypatch, caplog):
+    monkeypatch.setattr(sys, "stderr", pipe := io.StringIO())
+    with caplog.at_level("INFO", logger="multicause"), compilation.compilation_told():
+        load()(2)
+    assert pipe.getvalue() == ""
+    assert [record.name for record in caplog.records] == ["multicause", "multicause"]
+
+
+def test_compiling_a_kernel_within_another_counts_its_time_once():
+    counted = compilation.Compilation()
+    counted.began()
+    counted.began()
+    counted.ended()
+    assert counted.seconds == 0.0
+    counted.ended()
+    assert counted.n_kernels == 2
+    assert counted.seconds > 0.0
 
 
 SUMS = """

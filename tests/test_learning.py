@@ -259,6 +259,7 @@ class StopAfter(Listener):
         return self.seen >= self.n
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_a_callback_can_stop_the_fit():
     X = make_bars(200, 4, random_state=0).X
     fit = LinCA(8, random_state=0).set_callbacks(StopAfter(3)).fit(X)
@@ -266,6 +267,7 @@ def test_a_callback_can_stop_the_fit():
     assert (fit.n_iter_, len(fit.free_energy_)) == (2, 3)
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_an_interrupted_fit_keeps_its_last_iteration():
     X = make_bars(200, 4, random_state=0).X
     estimator = LinCA(8, start="random", random_state=0).set_callbacks(StopAfter(4, interrupt=True))
@@ -276,6 +278,7 @@ def test_an_interrupted_fit_keeps_its_last_iteration():
     assert np.isfinite(estimator.score(X))
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_scikit_learns_progress_bar_works():
     from sklearn.callback import ProgressBar
 

@@ -14,6 +14,7 @@ from multicause.models.priors import SpikeSlabPrior
 # ---- ET Figure 4C: what an estimator knows while it learns ----
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_a_callback_may_ask_the_estimator_of_each_iteration():
     bars = make_bars(100, size=3, random_state=0)
     scores = []

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from multicause.datasets import bar_components
-from multicause.plotting import plot_components, plot_free_energy
+from multicause.plotting import plot_activations, plot_components, plot_free_energy, plot_posterior
 
 
 @pytest.fixture(autouse=True)
@@ -111,9 +111,47 @@ def test_free_energy_is_drawn_over_iterations_counted_from_zero():
     np.testing.assert_array_equal(line.get_ydata(), [-5.0, -4.0, -3.5])
 
 
+def test_iterations_are_whole_numbers():
+    for n_values in (2, 5, 40):
+        ax = plot_free_energy(np.linspace(-5.0, -3.0, n_values))
+        assert all(tick == round(tick) for tick in ax.get_xticks())
+
+
+def test_the_log_likelihood_of_experts_is_called_by_its_name():
+    upoe = SimpleNamespace(free_energy_=[-3.0, -2.0, -1.5, -1.4], projection_index_=np.array([-1.0, -0.5]))
+    ax = plot_free_energy(upoe)
+    assert ax.get_ylabel() == "log-likelihood per data point"
+    assert ax.get_xlabel() == "experts, then iterations of all together"
+    assert (
+        plot_free_energy(SimpleNamespace(free_energy_=[-3.0, -2.0], projection_index_=[-1.0])).get_xlabel() == "experts"
+    )
+
+
+def heights_and_labels(ax):
+    return [bar.get_height() for bar in ax.patches], [label.get_text() for label in ax.get_xticklabels()]
+
+
+def test_activations_are_drawn_from_the_most_frequent_on_with_the_numbers_of_their_latents():
+    ax = plot_activations(SimpleNamespace(activation_=np.array([0.1, 0.4, 0.2])))
+    assert heights_and_labels(ax) == ([0.4, 0.2, 0.1], ["1", "2", "0"])
+    ax = plot_activations(SimpleNamespace(projection_index_=np.array([-0.1, -0.3])))
+    assert heights_and_labels(ax) == ([0.3, 0.1], ["1", "0"])
+    assert "gain" in ax.get_ylabel()
+
+
+def test_a_posterior_is_drawn_for_the_most_probable_latents_of_one_data_point():
+    estimator = SimpleNamespace(predict_proba=lambda X: np.array([[0.9, 0.0, 0.5]]))
+    ax = plot_posterior(estimator, np.zeros(4), n_latents=2)
+    assert heights_and_labels(ax) == ([0.9, 0.5], ["0", "2"])
+    ax = plot_posterior(SimpleNamespace(transform=lambda X: np.array([[-2.0, 1.0]])), np.zeros((1, 4)))
+    assert heights_and_labels(ax)[0] == [-2.0, 1.0]
+
+
 @pytest.mark.parametrize(
     "draw",
     [
+        lambda ax: plot_activations([0.1, 0.2], ax=ax),
+        lambda ax: plot_posterior(SimpleNamespace(transform=lambda X: np.ones((1, 3))), [1.0], ax=ax),
         lambda ax: plot_components(bar_components(2), ax=ax),
         lambda ax: plot_components(np.ones((2, 5)), ax=ax),
         lambda ax: plot_free_energy([1.0, 2.0], ax=ax),
@@ -140,6 +178,10 @@ def test_importing_the_pictures_does_not_import_pyplot():
         (lambda: plot_components(np.ones((2, 6)), shape=(2, 4)), r"with a product of 6.*got \(2, 4\)"),
         (lambda: plot_components(np.ones((2, 4)), scale="own"), "scale must be 'individual' or 'shared', got 'own'"),
         (lambda: plot_components(np.ones((2, 4)), n_columns=0), "n_columns must be at least 1, got 0"),
+        (lambda: plot_activations([]), "activations must be a non-empty sequence of numbers"),
+        (lambda: plot_activations(object()), "fitted estimator with activation_, got object. Fit the estimator first"),
+        (lambda: plot_posterior(object(), np.zeros((2, 3))), r"x must be one data point.*got shape \(2, 3\)"),
+        (lambda: plot_posterior(object(), np.zeros(3)), "must have predict_proba or transform, got object"),
         (lambda: plot_free_energy([]), "free_energy must be a non-empty sequence"),
         (lambda: plot_free_energy(object()), "fitted estimator with free_energy_, got object.*Fit the estimator"),
     ],

@@ -101,6 +101,7 @@ class InterruptAfter(Listener):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.usefixtures("callbacks")
 def test_a_fit_that_fell_resumes_to_the_bit(tmp_path):
     estimator, X = scarce(max_iter=40, tol=0.0)
     whole = estimator.fit(X)

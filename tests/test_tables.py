@@ -4,9 +4,9 @@ import importlib
 import os
 
 import numpy as np
+import pandas
 import pytest
 
-from multicause import tables
 from multicause.media import read_audio, read_image
 from multicause.tables import TableError, read_table, write_table
 
@@ -37,7 +37,7 @@ def without(monkeypatch, missing):
             raise ImportError(name)
         return real(name, *args)
 
-    monkeypatch.setattr(tables.importlib, "import_module", import_module)
+    monkeypatch.setattr(importlib, "import_module", import_module)
 
 
 @pytest.mark.parametrize("extension", FORMATS)
@@ -147,9 +147,15 @@ def test_a_csv_header_is_detected(csv_file, text, names, rows):
         ("1,2,c\n3,4,5\n", r"in line 1, column 3 'c', which is not a number"),
         ("a,b\n1,1_000\n", r"in line 2, column 2 '1_000', which is not a number"),
         ("1,2\n#3,4\n", r"in line 2, column 1 '#3', which is not a number"),
-        ("a;b\n1;2\n", r"in line 2, column 1 '1;2', which is not a number"),
-        ("a,b\n1,\n", r"in line 2, column 2 nothing: write nan for a missing value"),
-        (",a,b\n0,1,2\n", r"no name for column 1 in its header, line 1\..*index=False"),
+        ("1 2\n3 4\n", r"in line 2, column 1 '3 4', which is not a number. Put commas, semicolons or tabs between"),
+        ("name,a\nx,1\ny,2\n", r"in line 2, column 1 'x', .* If the first column names the rows, leave it out"),
+        ("a,b\n1,n/a\n", r"column 2 'n/a', which is not a number. Write nan, or nothing, for a missing value"),
+        (
+            "a,b\n1,5,2,5\n",
+            r"has 4 columns of numbers, but 2 column names. If these are decimal commas, put semicolons",
+        ),
+        (",a,b\n7,1,2\n3,1,2\n", r"no name for column 1 in its header, line 1\..*index=False"),
+        ("a,,b\n0,1,2\n", r"no name for column 2 in its header, line 1\..*index=False"),
         ("a,b\n", r"holds a header, but no row of numbers"),
         ("\n\n", r"The file '.*table.csv' is empty"),
     ],
@@ -158,6 +164,41 @@ def test_a_csv_header_is_detected(csv_file, text, names, rows):
 def test_a_csv_that_is_no_table_of_numbers_is_refused_with_the_place(csv_file, text, message):
     with pytest.raises(TableError, match=message):
         read_table(csv_file(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("a,b\n1,\n,2\n", ["a", "b"], [[1, np.nan], [np.nan, 2]]),
+        ("1,,3\n4,5,\n", None, [[1, np.nan, 3], [4, 5, np.nan]]),
+        ("a;b\n1;2\n", ["a", "b"], [[1, 2]]),
+        ("a;b\n1,5;-2,25e1\n;7\n", ["a", "b"], [[1.5, -22.5], [np.nan, 7]]),
+        ("1,5;2,5\n3;4\n", None, [[1.5, 2.5], [3, 4]]),
+        ("a\tb\n1.5\t2\n", ["a", "b"], [[1.5, 2]]),
+        ('"a;x","b"\n1,2\n', ["a;x", "b"], [[1, 2]]),
+    ],
+    ids=repr,
+)
+def test_csv_files_of_other_programs_are_read(csv_file, text, names, rows):
+    X, found = read_table(csv_file(text))
+    assert found == names
+    np.testing.assert_array_equal(X, np.array(rows, dtype=float), strict=True)
+
+
+@pytest.mark.parametrize("text", [",a,b\n0,1,2\n1,3,4\n", ",a,b\n1,1,2\n2,3,4\n"])
+def test_a_column_that_numbers_the_rows_is_left_out_with_a_hint(csv_file, text):
+    with pytest.warns(UserWarning, match=r"numbers the rows: it is left out \(pandas: to_csv\(index=False\)"):
+        X, names = read_table(csv_file(text))
+    assert names == ["a", "b"]
+    np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
+
+
+def test_what_pandas_writes_is_read(tmp_path):
+    frame = pandas.DataFrame({"a": [1.5, np.nan], "b": [2.0, 3.0]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    np.testing.assert_array_equal(read_table(tmp_path / "t.csv")[0], frame.to_numpy())
+    frame.to_csv(tmp_path / "german.csv", index=False, sep=";", decimal=",")
+    np.testing.assert_array_equal(read_table(tmp_path / "german.csv")[0], frame.to_numpy())
 
 
 def test_a_csv_in_another_encoding_is_refused(csv_file):

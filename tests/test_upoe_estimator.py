@@ -305,6 +305,7 @@ def test_a_users_expert_is_used_as_it_is():
     assert_allclose(fit.score_samples(X), expected, rtol=1e-10)
 
 
+@pytest.mark.usefixtures("callbacks")
 def test_a_callback_can_stop_the_fit_between_experts():
     class StopAfterTwo(Listener):
         def on_fit_task_end(self, estimator, context):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from multicause.file_checks import AUDIO, PathLike, TableError, check_extension, check_file, need, reading, refuse_bomb
 from multicause.files import atomic_write
 from multicause.picture_files import Picture, read_picture, write_picture
-from multicause.tables import AUDIO, PathLike, TableError, check_extension, check_file, need, reading, refuse_bomb
 
 __all__ = ["Picture", "read_audio", "read_image", "read_picture", "write_audio", "write_image", "write_picture"]
 

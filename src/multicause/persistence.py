@@ -160,9 +160,9 @@ def _known_values() -> dict[str, type]:
     from multicause.learning import stopping
     from multicause.learning.em import schedules
     from multicause.models import experts, superpositions
-    from multicause.selection import gp_places, gp_select
+    from multicause.selection import gp_images, gp_places, gp_select
 
-    rooms = (schedules, superpositions, experts, gp_select, gp_places)
+    rooms = (schedules, superpositions, experts, gp_select, gp_places, gp_images)
     found = {name: cls for room in rooms for name, cls in vars(room).items() if isinstance(cls, type)}
     return {**{name: cls for name, cls in found.items() if is_frozen(cls)}, "Stop": stopping.Stop}
 

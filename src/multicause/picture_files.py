@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from multicause.file_checks import IMAGES, PathLike, TableError, check_extension, check_file, need, reading, refuse_bomb
 from multicause.files import atomic_write
-from multicause.tables import IMAGES, PathLike, TableError, check_extension, check_file, need, reading, refuse_bomb
+from multicause.short_repr import short_repr
 
 __all__ = ["Picture", "check_writable", "read_picture", "write_picture"]
 
@@ -53,6 +54,9 @@ class Picture(NamedTuple):
     is_stack: bool = False
     profile: bytes | None = None
     exif: bytes | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def read_picture(path: PathLike) -> Picture:

@@ -2,36 +2,36 @@
 
 from __future__ import annotations
 
-import csv
-import importlib
 import io
 import math
-import os
 import zipfile
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, BinaryIO
 
 import numpy as np
 
+from multicause.array_files import open_array, split_place
+from multicause.csv_files import check_header, read_csv, write_csv
+from multicause.file_checks import (
+    AUDIO,
+    IMAGES,
+    TABLES,
+    PathLike,
+    TableError,
+    check_extension,
+    check_file,
+    need,
+    reading,
+    refuse_bomb,
+)
 from multicause.files import atomic_write
 
 __all__ = ["AUDIO", "IMAGES", "TABLES", "TableError", "read_table", "write_table"]
 
-TABLES = (".npy", ".npz", ".csv", ".parquet")
-IMAGES = (".png", ".jpg", ".jpeg", ".tif", ".tiff")
-AUDIO = (".wav", ".flac")
-
-LARGEST_UNPACKED, LARGEST_RATIO = 2**28, 100  # bytes that any file may unpack to; larger files: times their size
 _ZIP = b"PK"
 
 Table = tuple[np.ndarray, list[str] | None]
-PathLike = str | os.PathLike[str]
-
-
-class TableError(ValueError):
-    """A file that cannot be read as the table, picture or sound it should be."""
 
 
 def read_table(path: PathLike) -> Table:
@@ -40,10 +40,13 @@ def read_table(path: PathLike) -> Table:
     ========== ==========================================================================================
     .npy       one array
     .npz       the array named ``X`` (and names in ``columns``), or the only array
-    .csv       numbers between commas; a first line that holds no number, or just counts
-               the columns (0, 1, 2, …), is the header. Write ``nan`` for
-               a missing value: an empty cell is an error
+    .csv       numbers between commas, semicolons or tabs; with decimal commas, between one
+               of the latter two. A first line that holds no number, or just counts the
+               columns (0, 1, 2, …), is the header. ``nan`` and empty cells are missing
+               values. A first column without a name that numbers the rows is left out
     .parquet   all columns numeric; needs ``pip install "multicause[tables]"``
+    .h5, .h5ad one array, ``X`` or ``file.h5:/group/name``; .hdf5 and .zarr are the same. Needs
+               ``pip install "multicause[arrays]"``
     ========== ==========================================================================================
 
     Parameters
@@ -63,13 +66,18 @@ def read_table(path: PathLike) -> Table:
     TableError
         When the file is missing, empty, damaged or not a table of numbers.
     """
-    path = Path(path)
-    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": _read_csv, ".parquet": _read_parquet}
-    check_file(path, TABLES)
-    array, names = readers[path.suffix.lower()](path)
-    X = _as_float_matrix(path, array)
+    readers = {".npy": _read_npy, ".npz": _read_npz, ".csv": read_csv, ".parquet": _read_parquet}
+    if split_place(path) is not None:
+        stored, names = open_array(path)
+        array = np.asarray(stored[...])
+    else:
+        path = Path(path)
+        check_file(path, TABLES)
+        array, names = readers[path.suffix.lower()](path)
+    X = _as_float_matrix(Path(path), array)
     if names is not None and len(names) != X.shape[1]:
-        raise TableError(f"'{path}' has {X.shape[1]} columns of numbers, but {len(names)} column names.")
+        hint = " If these are decimal commas, put semicolons between the numbers." if X.shape[1] > len(names) else ""
+        raise TableError(f"'{path}' has {X.shape[1]} columns of numbers, but {len(names)} column names.{hint}")
     return X, names
 
 
@@ -105,40 +113,6 @@ def write_table(path: PathLike, array: np.ndarray, column_names: Sequence[str] |
     atomic_write(path, writers[path.suffix.lower()](array, names))
 
 
-def check_extension(path: Path, known: tuple[str, ...]) -> None:
-    """Refuse a file whose name does not end in one of the known extensions."""
-    extension = path.suffix.lower()
-    if extension in known:
-        return
-    other = {**dict.fromkeys(TABLES, "table"), **dict.fromkeys(IMAGES, "image"), **dict.fromkeys(AUDIO, "audio")}
-    hint = f" Read it with read_{other[extension]}." if extension in other else ""
-    raise TableError(f"'{path}' has the extension '{extension}', wanted one of {', '.join(known)}.{hint}")
-
-
-def check_file(path: Path, known: tuple[str, ...]) -> None:
-    """Refuse a file that has another extension, is missing or is empty."""
-    check_extension(path, known)
-    if not path.is_file():
-        raise TableError(f"There is no file '{path}'.")
-    if path.stat().st_size == 0:
-        raise TableError(f"The file '{path}' is empty.")
-
-
-def need(module: str, what: str, extra: str) -> Any:
-    """A module that an extra installs; without it, the command that does."""
-    try:
-        return importlib.import_module(module)
-    except (ImportError, OSError) as error:  # OSError: soundfile without its shared library
-        raise ImportError(
-            f'{what} needs {module}, which is not installed here: pip install "multicause[{extra}]"'
-        ) from error
-
-
-def one_line(error: BaseException) -> str:
-    """An error of another library as one line."""
-    return " ".join(str(error).split()) or type(error).__name__
-
-
 def _check_numeric(what: str, array: np.ndarray) -> None:
     if array.dtype.kind not in "biuf":
         raise TableError(f"{what} has dtype '{array.dtype}', wanted real numbers. Convert it with array.astype(float).")
@@ -152,27 +126,6 @@ def _as_float_matrix(path: Path, array: np.ndarray) -> np.ndarray:
         raise TableError(f"The array in '{path}' is empty: its shape is {array.shape}.")
     dtype = np.float32 if array.dtype.kind == "f" and array.itemsize == 4 else np.float64
     return np.ascontiguousarray(array.reshape(len(array), -1), dtype=dtype)
-
-
-@contextmanager
-def reading(path: Path, kind: str = "") -> Iterator[None]:
-    """A context in which a library reads a file: of a damaged one it may raise anything, of which we make one error."""
-    try:
-        yield
-    except TableError:
-        raise
-    except Exception as error:
-        raise TableError(f"'{path}' cannot be read{kind}: {one_line(error):.300}") from error
-
-
-def refuse_bomb(path: Path, n_bytes: int) -> None:
-    """A small file that says it holds much more than it can is damaged, or meant to exhaust the memory."""
-    allowed = max(LARGEST_UNPACKED, LARGEST_RATIO * path.stat().st_size)
-    if n_bytes > allowed:
-        raise TableError(
-            f"'{path}' has {path.stat().st_size:,} bytes and says that it unpacks to {n_bytes:,}; {allowed:,} are "
-            "allowed. Cut the data into several files, or save them without compression."
-        )
 
 
 def _read_array(path: Path, handle: IO[bytes], size: int) -> np.ndarray:
@@ -234,81 +187,6 @@ def _read_member(path: Path, archive: zipfile.ZipFile, key: str) -> np.ndarray:
         return _read_array(path, handle, info.file_size)
 
 
-def _read_csv(path: Path) -> Table:
-    skip = 0
-    try:
-        names, skip = _csv_header(path)
-        X = np.loadtxt(path, delimiter=",", skiprows=skip, quotechar='"', comments=None, ndmin=2, encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise TableError(f"'{path}' is not text in UTF-8: {error.reason} at byte {error.start}.") from error
-    except TableError:
-        raise
-    except (ValueError, MemoryError) as error:
-        raise _csv_fault(path, skip) or TableError(f"'{path}' cannot be read: {one_line(error):.300}") from error
-    return X, names
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the line number and the cells of each line that is not blank."""
-    with open(path, encoding="utf-8-sig", newline="") as handle:
-        reader = csv.reader(handle)
-        try:
-            for cells in reader:
-                if cells:
-                    yield reader.line_num, cells
-        except csv.Error as error:
-            raise TableError(f"'{path}' cannot be read: {one_line(error)} in line {reader.line_num}.") from error
-
-
-def _csv_header(path: Path) -> tuple[list[str] | None, int]:
-    """Return the column names, and how many lines they take: (None, 0) when the first line is data."""
-    rows = _csv_rows(path)
-    line, first = next(rows, (0, []))
-    if not first:
-        raise TableError(f"The file '{path}' is empty.")
-    if any(_is_number(cell) for cell in first) and not _counts_columns(first):
-        return None, 0
-    if next(rows, None) is None:
-        raise TableError(f"'{path}' holds a header, but no row of numbers.")
-    for column, name in enumerate(first, start=1):
-        if not name.strip():
-            raise TableError(
-                f"'{path}' has no name for column {column} in its header, line {line}. Name it, "
-                "or leave it out if it numbers the rows (pandas: to_csv(index=False))."
-            )
-    return [name.strip() for name in first], line
-
-
-def _counts_columns(cells: list[str]) -> bool:
-    """Whether a first line merely numbers three or more columns, 0, 1, 2, … or 1, 2, 3, …: a header without names."""
-    numbers = [str(i) for i in range(len(cells) + 1)]
-    return len(cells) > 2 and [cell.strip() for cell in cells] in (numbers[:-1], numbers[1:])
-
-
-def _csv_fault(path: Path, skip: int) -> TableError | None:
-    """Find the first cell that keeps a CSV file from being a table of numbers."""
-    first_line, width = 0, 0
-    for line, cells in _csv_rows(path):
-        first_line, width = (first_line, width) if width else (line, len(cells))
-        if len(cells) != width:
-            return TableError(f"'{path}' has {len(cells)} columns in line {line}, but {width} in line {first_line}.")
-        for column, cell in enumerate(cells if line > skip else [], start=1):
-            if not _is_number(cell):
-                what = (
-                    f"{cell!r:.80}, which is not a number" if cell.strip() else "nothing: write nan for a missing value"
-                )
-                return TableError(f"'{path}' has in line {line}, column {column} {what}.")
-    return None
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # float("1_000") is Python's notation, not a table's
-
-
 def _read_parquet(path: Path) -> Table:
     pandas = need("pandas", f"'{path}'", "tables")
     need("pyarrow", f"'{path}'", "tables")
@@ -338,21 +216,8 @@ def _npz_writer(array: np.ndarray, names: list[str] | None) -> Writer:
 
 
 def _csv_writer(array: np.ndarray, names: list[str] | None) -> Writer:
-    for name in names or []:
-        if _is_number(name) or not name.strip():
-            raise TableError(f"column_names must not hold {name!r}: in a .csv header it reads as data. Say 'x{name}'.")
-    table = array.reshape(len(array), -1)
-    table = table.astype(np.int8) if table.dtype == bool else table
-
-    def write(handle: BinaryIO) -> None:
-        text = io.TextIOWrapper(handle, encoding="utf-8", newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerows([names] if names else [])
-        writer.writerows(row.astype(str) for row in table)  # the shortest text that reads back as the same number
-        text.flush()
-        text.detach()
-
-    return write
+    check_header(names)
+    return lambda handle: write_csv(handle, array, names)
 
 
 def _parquet_writer(array: np.ndarray, names: list[str] | None) -> Writer:

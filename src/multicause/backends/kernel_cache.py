@@ -23,6 +23,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler
 from numba.core.serialize import dumps
 
+from multicause.backends.compilation import compilation
 from multicause.files import atomic_write
 
 ADVICE = "Set MULTICAUSE_CACHE to a folder with room that can be written to; `multicause doctor` shows the one in use."
@@ -69,7 +70,15 @@ class KernelCache(FunctionCache):
         folder = Path(self.cache_path).parent  # Numba's own is named after where the sources lie: a copy compiles anew
         self._cache_file = KernelFiles(folder, self._impl.filename_base)
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            compilation.began()
+        return found
+
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Called by Numba once a kernel is compiled."""
+        compilation.ended()
         try:
             super().save_overload(sig, data)
         except OSError as error:

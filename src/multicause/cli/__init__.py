@@ -3,7 +3,21 @@
 import click
 
 from multicause import __version__
-from multicause.cli import bench, demo, denoise, doctor, fit, inpaint, reproduce, sample, score, separate, transform
+from multicause.cli import (
+    bench,
+    completion,
+    demo,
+    denoise,
+    doctor,
+    fit,
+    inpaint,
+    report,
+    reproduce,
+    sample,
+    score,
+    separate,
+    transform,
+)
 from multicause.cli.errors import OneLineErrors
 
 __all__ = ["main"]
@@ -15,9 +29,17 @@ __all__ = ["main"]
 def main(debug: bool) -> None:
     """Learn the few hidden causes behind each data point.
 
-    Tables of data are .npy, .npz, .csv or .parquet files with a data point per row.
+    Tables of data are .npy, .npz, .csv, .parquet, .h5, .h5ad or .zarr files with a data point per row; - is standard
+    input or output. Files that are there already are replaced with --force only. With --json a command prints one
+    object for programs.
+
+    The exit code is 0 when all went well, 2 for a mistake in what was given, 1 where an experiment, a benchmark or the
+    self-test fell short, and 130 after Ctrl-C.
     """
 
 
-for _module in (demo, fit, transform, score, sample, denoise, inpaint, separate, reproduce, bench, doctor):
+_OF_MODELS = (demo, fit, transform, score, sample, report)
+_OF_FILES = (denoise, inpaint, separate)
+_OF_THE_PACKAGE = (reproduce, bench, doctor, completion)
+for _module in (*_OF_MODELS, *_OF_FILES, *_OF_THE_PACKAGE):
     main.add_command(_module.command)

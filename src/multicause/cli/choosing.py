@@ -1,7 +1,8 @@
 """Picking experiments and benchmarks by name."""
 
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 Value = TypeVar("Value")
 
@@ -12,3 +13,13 @@ def choose(kind: str, names: Sequence[str], known: Mapping[str, Value]) -> dict[
         if name not in known:
             raise ValueError(f"There is no {kind} {name!r}. Known are: {', '.join(known)}.")
     return {name: known[name] for name in names or known}
+
+
+def names_of(module: str, table: str) -> Callable[[Any, Any, str], list[str]]:
+    """What completes the beginning of a name, from a table that is imported only then."""
+
+    def complete(ctx: Any, parameter: Any, incomplete: str) -> list[str]:
+        known = getattr(importlib.import_module(module), table)
+        return [name for name in known if name.startswith(incomplete)]
+
+    return complete

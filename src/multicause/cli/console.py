@@ -12,14 +12,15 @@ WIDTH_OF_FILES = 120  # where the output goes to a file or a pipe
 STYLES = {"met": "green", "within noise": "yellow", "short": "bold red"}
 
 
-def _console() -> Console:
+def _console(to_stderr: bool = False) -> Console:
     from rich.console import Console
 
-    console = Console(highlight=False, markup=False, emoji=False)
-    return console if console.is_terminal else Console(highlight=False, markup=False, emoji=False, width=WIDTH_OF_FILES)
+    plain: dict[str, Any] = {"highlight": False, "markup": False, "emoji": False, "stderr": to_stderr}
+    console = Console(**plain)
+    return console if console.is_terminal else Console(**plain, width=WIDTH_OF_FILES)
 
 
-def print_pairs(title: str, pairs: Iterable[tuple[str, Any]]) -> None:
+def print_pairs(title: str, pairs: Iterable[tuple[str, Any]], to_stderr: bool = False) -> None:
     """Print a table of names and values."""
     from rich.table import Table
     from rich.text import Text
@@ -29,7 +30,7 @@ def print_pairs(title: str, pairs: Iterable[tuple[str, Any]]) -> None:
     table.add_column(overflow="fold")
     for name, value in pairs:
         table.add_row(Text(name), value if isinstance(value, Text) else Text(shown(value)))
-    _console().print(table)
+    _console(to_stderr).print(table)
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:

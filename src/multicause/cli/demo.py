@@ -1,4 +1,4 @@
-"""`multicause demo`: two small examples, from data to a page with pictures."""
+"""`multicause demo`: a photograph and some bars, from data to a page with pictures."""
 
 from pathlib import Path
 
@@ -16,14 +16,20 @@ import click
 )
 @click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser.  [default: no-open]")
 def command(output: Path, open_page: bool) -> None:
-    """Learn the bars behind pictures and show how."""
+    """Take the noise out of a photograph, learn the bars behind pictures, and show how."""
     from multicause.cli.demo_examples import LESSONS, learn
-    from multicause.cli.demo_page import pictures, sections
+    from multicause.cli.demo_page import READ_ON, pictures, sections
+    from multicause.cli.demo_photograph import TITLE, denoise_photograph, pictures_of, sections_of
     from multicause.cli.pictures import write_png
     from multicause.report import write_report
 
     output.mkdir(parents=True, exist_ok=True)
-    all_sections = []
+    photograph = denoise_photograph()
+    click.echo(f"{TITLE}: {photograph.verdict()}, in {photograph.seconds:.1f} s")
+    drawn = pictures_of(photograph)
+    for name, figure in drawn.items():
+        write_png(output / f"photograph-{name}.png", figure)
+    all_sections = sections_of(photograph, drawn)
     for lesson in LESSONS:
         learned = learn(lesson)
         found = learned.recovery.found
@@ -32,6 +38,7 @@ def command(output: Path, open_page: bool) -> None:
         for name, figure in drawn.items():
             write_png(output / f"{lesson.name}-{name}.png", figure)
         all_sections += sections(learned, drawn)
+    all_sections.append(READ_ON)
     page = output / "index.html"
     write_report(page, "multicause: the few hidden causes behind each data point", all_sections)
     click.echo(f"Look at {page}")

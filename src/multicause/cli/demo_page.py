@@ -29,6 +29,15 @@ SAID_OF_POSTERIOR = (
     "lets be active at once."
 )
 
+READ_ON = Section(
+    "Where to go from here",
+    "Your own picture: multicause denoise noisy.png -o clean.png\n"
+    "Your own table: multicause fit data.csv -n 20 --report fit.html\n"
+    "More pictures: make docs, then docs/_build/html/index.html has a gallery, and a page that asks which model suits "
+    "which data.\n"
+    "In Python: README.md has the first ten lines, docs/tutorials one tutorial for each family of models.",
+)
+
 
 def pictures(learned: Learned) -> Figures:
     """All figures of a lesson, by name."""

@@ -7,8 +7,19 @@ from typing import Any
 
 import click
 
-from multicause.cli.parameters import AT_LEAST_ONE, DEVICE, DEVICE_HELP, INPUT, SEED, OutputImage, given, refuse_equal
+from multicause.cli.parameters import (
+    AT_LEAST_ONE,
+    InputFile,
+    OutputImage,
+    check_files,
+    device_option,
+    force_option,
+    given,
+    seed_option,
+    threads_option,
+)
 from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
+from multicause.cli.telling import finish, json_option, say
 
 NOISES = click.Choice(["gaussian", "poisson", "poisson-gaussian"])
 EXAMPLES = """\b
@@ -20,7 +31,7 @@ Examples:
 
 
 @click.command("denoise", epilog=EXAMPLES)
-@click.argument("noisy", type=INPUT)
+@click.argument("noisy", type=InputFile("picture"))
 @click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: NOISY's name, -denoised]")
 @click.option("--noise", type=NOISES, help="Kind of noise: equal everywhere, of photons, or both. [default: gaussian]")
 @click.option("--noise-level", type=float, help="Standard deviation of the noise. [default: estimated]")
@@ -31,9 +42,11 @@ Examples:
 @click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
 @click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Clusters, or components, to learn.")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
-@click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
-@click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
-@click.option("--device", type=DEVICE, help=DEVICE_HELP)
+@seed_option
+@threads_option
+@device_option
+@force_option
+@json_option
 def command(noisy: Path, output: Path | None, uncertainty: Path | None, **settings: Any) -> None:
     """Take the noise out of the picture NOISY, a .png, .jpg or .tif file.
 
@@ -44,7 +57,7 @@ def command(noisy: Path, output: Path | None, uncertainty: Path | None, **settin
     from multicause.tasks import denoise_image, denoise_stack
 
     output = output or output_beside(noisy, "denoised")
-    refuse_equal({"NOISY": noisy, "--output": output, "--uncertainty": uncertainty})
+    check_files({"NOISY": noisy}, {"--output": output, "--uncertainty": uncertainty})
     picture = read_picture(noisy)
     check_outputs(picture, output, uncertainty)
     denoise = denoise_stack if picture.is_stack else denoise_image
@@ -53,5 +66,8 @@ def command(noisy: Path, output: Path | None, uncertainty: Path | None, **settin
         write_uncertainty(uncertainty, getattr(result, "uncertainty", None), is_stack=picture.is_stack)
     write_picture(output, picture._replace(pixels=result.image))
     if camera := getattr(result, "camera", None):
-        click.echo(f"Gain {camera.gain:.3g}, offset {camera.offset:.3g}, read noise {camera.read_noise:.3g}.")
-    click.echo(f"Noise with a standard deviation of {result.noise_level:.3g} taken out. Picture written to {output}")
+        found = {"gain": camera.gain, "offset": camera.offset, "read_noise": camera.read_noise}
+        say(f"Gain {camera.gain:.3g}, offset {camera.offset:.3g}, read noise {camera.read_noise:.3g}.", **found)
+    told = f"Noise with a standard deviation of {result.noise_level:.3g} taken out. Picture written to {output}"
+    say(told, output=output, noise_level=result.noise_level)
+    finish()

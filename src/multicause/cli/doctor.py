@@ -13,19 +13,28 @@ from typing import Any
 import click
 
 from multicause import __version__
-from multicause.cli.console import print_pairs
 from multicause.cli.errors import describe
+from multicause.cli.telling import finish, json_option, show
 
 LIBRARIES = ("numpy", "scipy", "scikit-learn", "numba", "safetensors", "matplotlib", "pillow", "click", "rich")
 EXTRAS = {
-    "cuda": ("cupy",),
     "tables": ("pandas", "pyarrow"),
     "audio": ("soundfile",),
-    "image": ("skimage",),
+    "image": ("skimage", "tifffile"),
+    "arrays": ("h5py", "zarr"),
+    "cuda": ("cupy",),
 }  # as in pyproject.toml
 
 
-@click.command("doctor")
+EXAMPLES = """\b
+Examples:
+  multicause doctor
+  multicause doctor --json | jq .versions
+"""
+
+
+@click.command("doctor", epilog=EXAMPLES)
+@json_option
 @click.pass_context
 def command(ctx: click.Context) -> None:
     """Show what is installed, and test the kernels.
@@ -34,12 +43,13 @@ def command(ctx: click.Context) -> None:
 
     The exit code is 1 if that self-test fails.
     """
-    print_pairs("Versions", _versions())
-    print_pairs("Machine", _machine())
-    print_pairs("Folders", _folders())
-    print_pairs("Extras", _extras())
+    show("Versions", _versions(), key="versions")
+    show("Machine", _machine(), key="machine")
+    show("Folders", _folders(), key="folders")
+    show("Extras", _extras(), key="extras")
     passed, findings = _self_test()
-    print_pairs("Self-test", findings)
+    show("Self-test", findings, key="self_test")
+    finish()
     ctx.exit(0 if passed else 1)
 
 

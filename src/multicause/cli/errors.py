@@ -22,6 +22,12 @@ class UserError(click.ClickException):
 class OneLineErrors(click.Group):
     """A group of commands that answers what the user can mend with one line, unless --debug asks for more."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """--debug counts wherever it is given, as long as it is no file behind --."""
+        until = args.index("--") if "--" in args else len(args)
+        before = [arg for arg in args[:until] if arg != "--debug"]
+        return super().parse_args(ctx, ["--debug"] * (len(before) < until) + before + args[until:])
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         atexit.unregister(_ignore_interrupts)
         atexit.register(_ignore_interrupts)
@@ -70,4 +76,5 @@ def _one_line_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.showwarning = show
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")  # commands check the names
         yield

@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from multicause import interrupts
-from multicause.cli.console import print_pairs
+from multicause.cli.fit_report import check_shape, shape_option, this_command, write_page
 from multicause.cli.inputs import read_data
 from multicause.cli.parameters import (
     AT_LEAST_ONE,
-    DEVICE,
-    DEVICE_HELP,
-    INPUT,
-    SEED,
+    STREAM,
     CheckpointInterval,
+    InputFile,
     OutputFile,
+    check_files,
+    device_option,
+    force_option,
     given,
-    refuse_equal,
+    seed_option,
+    threads_option,
 )
+from multicause.cli.telling import finish, json_option, say, show
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,8 +42,18 @@ _OF_SELECTION = {
 }
 
 
-@click.command("fit")
-@click.argument("data", type=INPUT)
+EXAMPLES = """\b
+Examples:
+  multicause fit data.csv -n 20 --restarts 5 --seed 0 -o model.safetensors --report fit.html
+  multicause fit counts.csv --model etnmf --noise poisson -n 10 --hold-out 0.2
+  multicause fit eeg.csv --model upoe -o ica.safetensors
+  multicause fit large.h5:/patches -n 256 --checkpoint run.checkpoint
+  cat data.csv | multicause fit - -n 20 -o model.safetensors --json
+"""
+
+
+@click.command("fit", epilog=EXAMPLES)
+@click.argument("data", type=InputFile("table"))
 @click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
 @click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="What to fit.")
 @click.option(
@@ -60,9 +73,9 @@ _OF_SELECTION = {
 @click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy gains less.")
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
 @click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
-@click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
-@click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
-@click.option("--device", type=DEVICE, help=DEVICE_HELP)
+@seed_option
+@threads_option
+@device_option
 @click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
 @click.option(
@@ -81,6 +94,15 @@ _OF_SELECTION = {
 )
 @click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one, as if never stopped.")
 @click.option("--report", type=OutputFile(), metavar="FILE.html", help="A page with pictures of the fit.")
+@click.option(
+    "--hold-out",
+    type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
+    metavar="SHARE",
+    help="Share of the rows, drawn at random, that is kept out of the fit and scored.",
+)
+@shape_option
+@force_option
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -91,15 +113,19 @@ def command(
     checkpoint_every: int | str,
     resume: bool,
     report: Path | None,
+    hold_out: float | None,
+    shape: tuple[int, ...] | None,
     scheduler: str | None,
     **settings: Any,
 ) -> None:
     """Learn the causes of DATA and save them as a model file."""
-    output = output or Path(f"{data.stem}.multicause.safetensors")
+    from multicause.report import Origin
+
+    output = output or Path(f"{'data' if data == STREAM else data.stem}.multicause.safetensors")
     if resume and checkpoint is None:
         checkpoint = output.with_name(f"{output.name}.checkpoint")
-    named = {"DATA": data, "--output": output, "--trace": trace, "--checkpoint": checkpoint, "--report": report}
-    refuse_equal(named)
+    outputs = {"--output": output, "--trace": trace, "--checkpoint": checkpoint, "--report": report}
+    check_files({"DATA": data}, outputs, replaced=tuple(outputs) if resume else ())
     if scheduler is not None and settings["model"] == "upoe":
         raise click.UsageError("--model upoe holds its data in one process: leave out --scheduler.")
     keeping = {"trace": trace, "checkpoint": checkpoint, "checkpoint_every": checkpoint_every, "resume": resume}
@@ -108,8 +134,14 @@ def command(
         X, names = read_data(data, estimator)
         _tell_of_gaps(data, X)
         _tell_of_checkpoint(checkpoint, resume)
+        check_shape(shape, X.shape[1])
+        X, held_out = _split(X, hold_out, settings["random_state"])
         _learn(estimator, X, names, {**keeping, "executor": scheduler})
-        _save(estimator, data, output, report, X.shape)
+        _save(estimator, data, output, held_out)
+        if report is not None:
+            origin = Origin(this_command(), str(data), hold_out, settings["random_state"], str(output))
+            write_page(report, data.name, estimator, X, held_out=held_out, shape=shape, origin=origin)
+        finish()
         interrupted = _was_interrupted(estimator) or watch.take() is not None
     if interrupted:
         ctx.exit(128 + (watch.received[-1] if watch.received else signal.SIGINT))
@@ -121,17 +153,25 @@ def _was_interrupted(estimator: Any) -> bool:
     return estimator.stop_ is Stop.INTERRUPTED
 
 
-def _save(estimator: Any, data: Path, output: Path, report: Path | None, shape: tuple[int, int]) -> None:
+def _split(X: np.ndarray, share: float | None, seed: int | None) -> tuple[np.ndarray, np.ndarray | None]:
+    """The rows to learn from, and those held out."""
+    if share is None:
+        return X, None
+    from sklearn.model_selection import train_test_split
+
+    learned, held_out = train_test_split(X[:], test_size=share, random_state=seed)
+    return learned, held_out
+
+
+def _save(estimator: Any, data: Path, output: Path, held_out: np.ndarray | None) -> None:
     from multicause.persistence import save_model
 
     save_model(estimator, output)
-    print_pairs(f"{type(estimator).__name__} of {data}", summary(estimator))
-    click.echo(f"Model saved to {output}")
-    if report is not None:
-        from multicause.cli.fit_report import write_fit_report
-
-        write_fit_report(report, f"{type(estimator).__name__} of {data.name}", estimator, shape)
-        click.echo(f"Report written to {report}")
+    pairs = summary(estimator)
+    if held_out is not None:
+        pairs.append((f"score of {len(held_out)} held-out rows", estimator.score(held_out)))
+    show(f"{type(estimator).__name__} of {data}", pairs)
+    say(f"Model saved to {output}", model=output, estimator=type(estimator).__name__)
 
 
 def _estimator(
@@ -195,16 +235,19 @@ def _refuse_selection(chosen: dict[str, Any], anneal: float | None) -> None:
 def _tell_of_gaps(data: Path, X: np.ndarray) -> None:
     import numpy as np
 
-    n_missing = int(np.isnan(X).sum())
+    n_missing = int(np.isnan(X).sum()) if isinstance(X, np.ndarray) else 0
     if n_missing:
         verb = "is" if n_missing == 1 else "are"
-        click.echo(f"{n_missing:,} of {X.size:,} entries of {data} {verb} missing: the fit goes by the others.")
+        say(
+            f"{n_missing:,} of {X.size:,} entries of {data} {verb} missing: the fit goes by the others.",
+            missing=n_missing,
+        )
 
 
 def _tell_of_checkpoint(checkpoint: Path | None, resume: bool) -> None:
     if checkpoint is not None and resume:
         found = checkpoint.exists()
-        click.echo(f"Going on from {checkpoint}" if found else f"There is no {checkpoint} yet: the fit starts anew.")
+        say(f"Going on from {checkpoint}" if found else f"There is no {checkpoint} yet: the fit starts anew.")
 
 
 def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict[str, Any]) -> None:
@@ -227,18 +270,9 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict
 
 
 def summary(estimator: Any) -> list[tuple[str, Any]]:
-    """What a person wants to know of a fit at first sight."""
-    import numpy as np
+    """What a person wants to know of a fit at first sight, in the words of the command line."""
+    from multicause.report.learned import summary
 
-    noise = getattr(estimator, "noise_variance_", None)  # which Poisson noise lacks
-    activation = getattr(estimator, "activation_", None)  # which projections lack
-    indices = getattr(estimator, "projection_index_", None)
-    return [
-        ("components", len(estimator.components_)),
-        ("iterations", estimator.n_iter_),
-        ("stopped because", str(estimator.stop_).replace("max_iter or tol", "--iterations or --tol")),
-        ("free energy per data point", float(estimator.free_energy_[-1])),
-        *([] if noise is None else [("noise variance", float(np.mean(noise)))]),
-        *([] if activation is None else [("active latents on average", float(activation.sum()))]),
-        *([] if indices is None else [("gained over a Gaussian", float(-indices.sum()))]),
-    ]
+    shown = dict(summary(estimator))
+    shown["stopped because"] = shown["stopped because"].replace("max_iter or tol", "--iterations or --tol")
+    return list(shown.items())

@@ -1,67 +1,66 @@
-"""The page that `multicause fit --report` writes."""
+"""The page that `multicause fit --report` and `multicause report` write."""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multicause.cli.fit import summary
-from multicause.cli.pictures import new_figure
+import click
+
+from multicause.cli.telling import say
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def write_fit_report(path: Path, title: str, estimator: Any, shape: tuple[int, ...]) -> None:
-    """Write the components, the course of the fit, the activations and the settings as one HTML page."""
-    from multicause.report import Section, write_report
+class Shape(click.ParamType):
+    """The shape of a data point, such as 28x28 or 16x16x3."""
 
-    rows, columns = shape
-    outcome = [("data points", rows), ("columns", columns), *summary(estimator)]
-    settings = [(name, value) for name, value in estimator.get_params().items() if value is not None]
-    sections = [
-        Section("Outcome", table=outcome),
-        Section("Components", "What each latent adds to a data point when it is active.", components(estimator)),
-        Section("Free energy", "A lower bound of the log-likelihood, over the iterations.", free_energy(estimator)),
-        _of_each_latent(estimator),
-        Section("Settings", table=settings),
-    ]
-    write_report(path, title, sections)
+    name = "shape"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        parts = str(value).lower().replace("×", "x").split("x")
+        if not 1 <= len(parts) <= 3 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+            self.fail(f"'{value}' is not a shape such as 28x28, 16x16x3 or, for curves, 100.", param, ctx)
+        return tuple(int(part) for part in parts)
 
 
-def _of_each_latent(estimator: Any) -> Any:
-    from multicause.report import Section
-
-    if hasattr(estimator, "activation_"):
-        told = "How often each latent is active, from the most frequent on."
-        return Section("Activations", told, bars(estimator.activation_, "activation probability"))
-    told = "How much log-likelihood per data point each expert gains over a Gaussian, from the most helpful on."
-    return Section("Gains", told, bars(-estimator.projection_index_, "gain in nats"))
+shape_option = click.option(
+    "--shape",
+    type=Shape(),
+    metavar="HxW",
+    help="Shape of a data point in the report, such as 28x28. [default: guessed]",
+)
 
 
-def components(estimator: Any) -> Figure:
-    from multicause.plotting import plot_components
-
-    figure = new_figure(6.0, 6.0)
-    plot_components(estimator, ax=figure.subplots())
-    return figure
+def this_command() -> str:
+    """The command line as it was typed, for a shell."""
+    return shlex.join(["multicause", *sys.argv[1:]])
 
 
 def free_energy(estimator: Any) -> Figure:
+    """The course of a fit, as pages show it."""
     from multicause.plotting import plot_free_energy
+    from multicause.report.model_report import chart
 
-    figure = new_figure(6.0, 3.2)
-    plot_free_energy(estimator, ax=figure.subplots())
-    return figure
+    return chart(lambda ax: plot_free_energy(estimator, ax=ax))
 
 
-def bars(heights: Any, label: str) -> Figure:
-    import numpy as np
+def check_shape(shape: tuple[int, ...] | None, n_features: int) -> None:
+    """Refuse a shape that does not suit the data, before the work begins."""
+    from multicause.report import Look
 
-    figure = new_figure(6.0, 3.2)
-    ax = figure.subplots()
-    values = np.sort(heights)[::-1]
-    ax.bar(np.arange(1, len(values) + 1), values, width=1.0 if len(values) > 100 else 0.8)
-    ax.set_xlabel("latent, by rank")
-    ax.set_ylabel(label)
-    return figure
+    try:
+        Look.of(n_features, shape=shape)
+    except ValueError as error:
+        raise click.UsageError(f"--shape: {error}") from error
+
+
+def write_page(path: Path, name: str, estimator: Any, X: Any, **settings: Any) -> None:
+    """Write the page of a model of the data, or in the file, of this name."""
+    from multicause.report import write_model_report
+
+    write_model_report(path, estimator, X, title=f"{type(estimator).__name__} of {name}", **settings)
+    say(f"Report written to {path}", report=path)

@@ -7,8 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multicause.cli.parameters import AT_LEAST_ONE, DEVICE, DEVICE_HELP, INPUT, SEED, OutputImage, given, refuse_equal
+from multicause.cli.parameters import (
+    AT_LEAST_ONE,
+    InputFile,
+    OutputImage,
+    check_files,
+    device_option,
+    force_option,
+    given,
+    seed_option,
+    threads_option,
+)
 from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
+from multicause.cli.telling import finish, json_option, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,8 +32,10 @@ Examples:
 
 
 @click.command("inpaint", epilog=EXAMPLES)
-@click.argument("image", type=INPUT)
-@click.option("--mask", type=INPUT, required=True, help="Picture of the same size, white where pixels are missing.")
+@click.argument("image", type=InputFile("picture"))
+@click.option(
+    "--mask", type=InputFile("picture"), required=True, help="Picture of the same size, white where pixels are missing."
+)
 @click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: IMAGE's name, -inpainted]")
 @click.option("--denoise", is_flag=True, help="Take the noise out of known pixels, too.")
 @click.option("--noise-level", type=float, help="Standard deviation of the noise on known pixels. [default: learned]")
@@ -31,9 +44,11 @@ Examples:
 @click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
 @click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Gaussians, or components, to learn.")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
-@click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
-@click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
-@click.option("--device", type=DEVICE, help=DEVICE_HELP)
+@seed_option
+@threads_option
+@device_option
+@force_option
+@json_option
 def command(
     image: Path, mask: Path, output: Path | None, denoise: bool, uncertainty: Path | None, **settings: Any
 ) -> None:
@@ -48,7 +63,7 @@ def command(
     from multicause.tasks import inpaint_image
 
     output = output or output_beside(image, "inpainted")
-    refuse_equal({"IMAGE": image, "--mask": mask, "--output": output, "--uncertainty": uncertainty})
+    check_files({"IMAGE": image, "--mask": mask}, {"--output": output, "--uncertainty": uncertainty})
     picture = read_picture(image)
     if picture.is_stack:
         raise TableError(f"'{image}' holds {len(picture.pixels)} pages, wanted one picture. Save them one by one.")
@@ -58,7 +73,9 @@ def command(
     if uncertainty is not None:
         write_uncertainty(uncertainty, result.uncertainty, is_stack=False)
     write_picture(output, picture._replace(pixels=result.image))
-    click.echo(f"{missing.sum()} of {missing.size} pixels filled in. Picture written to {output}")
+    told = f"{missing.sum()} of {missing.size} pixels filled in. Picture written to {output}"
+    say(told, output=output, filled=int(missing.sum()), pixels=missing.size)
+    finish()
 
 
 def _read_mask(mask: Path, image: Path, pixels: np.ndarray) -> np.ndarray:

@@ -2,32 +2,64 @@
 
 from __future__ import annotations
 
+import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from multicause.cli.parameters import STREAM
 
 if TYPE_CHECKING:
     import numpy as np
 
+MAGIC = {b"\x93NUMPY": ".npy", b"PK": ".npz", b"PAR1": ".parquet"}  # first bytes of what is no text
 
-def read_data(path: Path, estimator: Any) -> tuple[np.ndarray, list[str] | None]:
-    """Read a table and its column names, where it has them; missing values only where the estimator takes them."""
+
+def read_data(path: Path, estimator: Any) -> tuple[Any, list[str] | None]:
+    """Read a table and its column names, where it has them; missing values only where the estimator takes them.
+
+    Arrays in HDF5 and Zarr files stay on disk: what is given reads their rows.
+    """
     import numpy as np
 
-    from multicause.tables import TableError, read_table
+    from multicause.array_files import open_array, split_place
+    from multicause.execution import row_source
+    from multicause.tables import TableError
 
-    X, names = read_table(path)
+    if split_place(path) is not None:
+        stored, names = open_array(path)
+        return row_source(stored), names
+    X, names = _read_table(path)
     takes_missing = estimator.__sklearn_tags__().input_tags.allow_nan
     wrong = np.argwhere(np.isinf(X) if takes_missing else ~np.isfinite(X))
     if len(wrong):
         row, column = wrong[0]
+        missing = "" if takes_missing or np.isinf(X).any() else " --model gsc and --model linca take missing values;"
         raise TableError(
             f"'{path}' holds {X[row, column]} at row {row}, column {column} (counted from 0), and {len(wrong)} such "
-            "values in all. Fill them in or leave the rows out."
+            f"values in all.{missing} fill them in or leave the rows out.".replace(". fill", ". Fill")
         )
     return X, names
 
 
-def read_data_for(estimator: Any, path: Path) -> np.ndarray:
+def _read_table(path: Path) -> tuple[np.ndarray, list[str] | None]:
+    """A table from a file, or from standard input, whose first bytes say what it is."""
+    from multicause.tables import TableError, read_table
+
+    if path != STREAM:
+        return read_table(path)
+    content = sys.stdin.buffer.read()
+    ending = next((ending for magic, ending in MAGIC.items() if content.startswith(magic)), ".csv")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"stdin{ending}"
+        file.write_bytes(content)
+        try:
+            return read_table(file)
+        except TableError as error:
+            raise TableError(str(error).replace(f"'{file}'", "standard input")) from error
+
+
+def read_data_for(estimator: Any, path: Path) -> Any:
     """Read a table whose columns are those that the estimator was fitted to."""
     X, names = read_data(path, estimator)
     n_features = estimator.n_features_in_
@@ -51,9 +83,6 @@ def column_names(estimator: Any) -> list[str] | None:
 
 def load(path: Path) -> Any:
     """Read a model file; its columns are checked by `read_data_for`, not by scikit-learn, which wants data frames."""
-    import warnings
-
     from multicause.persistence import load_model
 
-    warnings.filterwarnings("ignore", message="X does not have valid feature names")
     return load_model(path)

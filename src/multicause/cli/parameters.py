@@ -1,54 +1,99 @@
 """Types of command-line parameters: files to read, and files whose place is checked before the work begins."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 AT_LEAST_ONE = click.IntRange(min=1)
 SEED = click.IntRange(0, 2**32 - 1)
-DEVICE = click.Choice(["cpu", "cuda", "auto"])
-DEVICE_HELP = "Compute on the processor, on an NVIDIA GPU, or there where one is at hand. [default: cpu]"
 INPUT = click.Path(path_type=Path)  # whether the file is there and readable is the reader's to say
+STREAM = Path("-")  # standard input, or standard output
+COMMANDS_OF = {
+    "table": "multicause fit, transform and score",
+    "picture": "multicause denoise and inpaint",
+    "sound": "multicause separate",
+}
+_FORCE = "multicause.force"
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+seed_option = click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
+threads_option = click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+device_option = click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda", "auto"]),
+    help="Compute on the processor, on an NVIDIA GPU, or there where one is at hand. [default: cpu]",
+)
+
+
+def force_option(command: Command) -> Command:
+    """The option --force of a command, which `check_files` then heeds."""
+
+    def remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+        ctx.meta[_FORCE] = value
+
+    told = "Replace files that are there already."
+    return click.option("--force", is_flag=True, expose_value=False, callback=remember, help=told)(command)
+
+
+class InputFile(click.Path):
+    """A file to read, of one kind; of another kind, the commands that are for it are named."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(path_type=Path, allow_dash=kind == "table")
+        self.kind = kind
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from multicause.file_checks import ARRAYS, AUDIO, IMAGES, TABLES
+
+        path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        known = {"table": (*TABLES, *ARRAYS), "picture": IMAGES, "sound": AUDIO}
+        is_kind = next((kind for kind, endings in known.items() if path.suffix.lower() in endings), self.kind)
+        if is_kind != self.kind:
+            self.fail(
+                f"'{path}' is a {is_kind}, wanted a {self.kind}: {', '.join(known[self.kind])}. "
+                f"For a {is_kind} there are {COMMANDS_OF[is_kind]}.",
+                param,
+                ctx,
+            )
+        return path
 
 
 class OutputFile(click.Path):
     """A file to write: a run that could not save its result fails at once, not at the end."""
 
-    def __init__(self) -> None:
-        super().__init__(dir_okay=False, writable=True, path_type=Path)
+    def __init__(self, endings: str = "", stream: bool = False) -> None:
+        super().__init__(dir_okay=False, writable=True, path_type=Path, allow_dash=stream)
+        self.endings, self.stream = endings, stream
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from multicause import file_checks
+
         path = Path(os.fsdecode(super().convert(value, param, ctx)))
+        if self.stream and path == STREAM:
+            return path
         if not path.parent.is_dir():
             self.fail(f"the folder '{path.parent}' does not exist. Create it first.", param, ctx)
-        return path
-
-    def _ending_in(
-        self, known: tuple[str, ...], path: Path, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Path:
-        if path.suffix.lower() not in known:
+        known = getattr(file_checks, self.endings) if self.endings else ()
+        if known and path.suffix.lower() not in known:
             self.fail(f"'{path}' must end in one of {', '.join(known)}.", param, ctx)
         return path
 
 
 class OutputTable(OutputFile):
-    """A table to write, in one of the formats that `write_table` knows."""
+    """A table to write, in one of the formats that `write_table` knows; - is standard output, as .csv."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        from multicause.tables import TABLES
-
-        return self._ending_in(TABLES, super().convert(value, param, ctx), param, ctx)
+    def __init__(self, stream: bool = True) -> None:
+        super().__init__("TABLES", stream)
 
 
 class OutputImage(OutputFile):
     """A picture to write, in one of the formats that `write_image` knows."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        from multicause.tables import IMAGES
-
-        return self._ending_in(IMAGES, super().convert(value, param, ctx), param, ctx)
+    def __init__(self) -> None:
+        super().__init__("IMAGES")
 
 
 class CheckpointInterval(click.ParamType):
@@ -69,10 +114,25 @@ class CheckpointInterval(click.ParamType):
         return chosen
 
 
-def refuse_equal(paths: dict[str, Path | None]) -> None:
-    """Each file has one purpose: the data must not be overwritten, nor one result by another."""
-    seen: dict[Path, str] = {}
-    for name, path in paths.items():
+Files = dict[str, Path | None]
+
+
+def check_files(inputs: Files, outputs: Files, replaced: tuple[str, ...] = ()) -> None:
+    """Each file has one purpose, and what is there already stays, unless --force or `replaced` says otherwise."""
+    _refuse_equal(inputs, outputs)
+    if click.get_current_context().meta.get(_FORCE):
+        return
+    for name, path in outputs.items():
+        if path is not None and path != STREAM and path.is_file() and name not in replaced:
+            raise click.UsageError(
+                f"{name}: the file '{path}' is there already. Give another name, or --force to replace it."
+            )
+
+
+def _refuse_equal(inputs: Files, outputs: Files) -> None:
+    """The data must not be overwritten, nor one result by another."""
+    seen = {path.resolve(): name for name, path in inputs.items() if path is not None and path != STREAM}
+    for name, path in outputs.items():
         if path is None:
             continue
         place = path.resolve()

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from multicause.cli.telling import say
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -29,11 +31,12 @@ def write_uncertainty(path: Path, deviation: np.ndarray | None, *, is_stack: boo
         raise click.UsageError("--uncertainty: this model does not say how sure it is. Leave --model out.")
     if path.suffix.lower() in (".tif", ".tiff"):
         write_picture(path, Picture(deviation.astype(np.float32), is_stack=is_stack))
-        click.echo(f"Standard deviations written to {path}")
+        say(f"Standard deviations written to {path}", uncertainty=path)
         return
     largest = float(deviation.max()) or 1.0
     write_picture(path, Picture(np.round(deviation * (255.0 / largest)).astype(np.uint8), is_stack=is_stack))
-    click.echo(f"Standard deviations written to {path}; white is {largest:.3g}, black is 0")
+    told = f"Standard deviations written to {path}; white is {largest:.3g}, black is 0"
+    say(told, uncertainty=path, uncertainty_of_white=largest)
 
 
 def check_outputs(picture: Picture, output: Path, uncertainty: Path | None) -> None:

@@ -8,14 +8,26 @@ from typing import Any
 
 import click
 
-from multicause.cli.choosing import choose
+from multicause.cli.choosing import choose, names_of
 from multicause.cli.console import print_table, shown, verdict
 from multicause.cli.errors import describe
+from multicause.cli.fit_report import this_command
+from multicause.cli.parameters import check_files, force_option
 from multicause.cli.pictures import write_png
+from multicause.cli.telling import finish, json_option, plain, say, wants_json
+
+EXAMPLES = """\b
+Examples:
+  multicause reproduce --list
+  multicause reproduce et-linca-bars --quick
+  multicause reproduce gsc-denoise --full -o results --jobs 4
+"""
 
 
-@click.command("reproduce")
-@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.command("reproduce", epilog=EXAMPLES)
+@click.argument(
+    "names", nargs=-1, metavar="[NAME]...", shell_complete=names_of("multicause.experiments", "EXPERIMENTS")
+)
 @click.option("--all", "everything", is_flag=True, help="All experiments, which is also what no NAME means.")
 @click.option("--list", "list_only", is_flag=True, help="List the experiments, or the rows of those named.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
@@ -24,14 +36,16 @@ from multicause.cli.pictures import write_png
 @click.option("--components", type=click.IntRange(min=1), help="Number of components, where it is open.")
 @click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
 @click.option("--full", is_flag=True, help="The papers' sizes and numbers of trials, where the default ends sooner.")
+@force_option
+@json_option
 @click.pass_context
 def command(
     ctx: click.Context, names: tuple[str, ...], everything: bool, list_only: bool, output: Path, **options: Any
 ) -> None:
     """Run the experiments NAME..., or all of them.
 
-    Writes NAME.json and NAME.png to a folder. The exit code is 1 if a published figure is neither met nor within noise,
-    and 2 if an experiment lacks its data.
+    Writes NAME.json, NAME.png and a page, NAME.html, to a folder. The exit code is 1 if a published figure is neither
+    met nor within noise, and 2 if an experiment lacks its data.
     """
     from multicause.datasets import DatasetNotFound
     from multicause.experiments import EXPERIMENTS, Options, Verdict
@@ -43,7 +57,10 @@ def command(
     experiments = choose("experiment", names, EXPERIMENTS)
     if list_only:
         _list(experiments, with_rows=bool(names))
+        finish()
         return
+    files = {name: output / f"{_file_name(name, options['components'])}.json" for name in experiments}
+    check_files({}, dict(files))
     output.mkdir(parents=True, exist_ok=True)
     codes = [0]
     for experiment in experiments.values():
@@ -53,10 +70,11 @@ def command(
             click.echo(f"Error: {experiment.name} was skipped. {describe(error)}", err=True)
             codes.append(2)
             continue
-        _write(output, _file_name(experiment.name, options["components"]), result)
-        _print(experiment, result)
+        _write(output, _file_name(experiment.name, options["components"]), experiment, result)
+        _tell(experiment, result)
         codes.append(int(any(row.verdict is Verdict.SHORT for row in result.rows)))
-    click.echo(f"Results written to {output}")
+    say(f"Results written to {output}", output=output)
+    finish()
     ctx.exit(max(codes))
 
 
@@ -65,6 +83,9 @@ KINDS = ("as in the paper", "on other data", "ours")
 
 def _list(experiments: dict[str, Any], with_rows: bool) -> None:
     """The experiments with the number of rows of each kind; where some are named, these rows."""
+    if wants_json():
+        say("", experiments={name: {"title": each.title, "paper": each.paper} for name, each in experiments.items()})
+        return
     if not with_rows:
         lines = [(name, each.title, each.paper, *_counts(each)) for name, each in experiments.items()]
         print_table("Experiments, and their rows", ("name", "title", "paper", *KINDS), lines)
@@ -107,29 +128,58 @@ def _file_name(name: str, components: int | None) -> str:
     return name if components is None else f"{name}-components-{components}"
 
 
-def _write(folder: Path, name: str, result: Any) -> None:
+def _write(folder: Path, name: str, experiment: Any, result: Any) -> None:
     from multicause.files import atomic_write
 
-    text = json.dumps(result.to_json(), indent=2, default=_plain)
+    text = json.dumps(result.to_json(), indent=2, default=plain)
     atomic_write(folder / f"{name}.json", f"{text}\n".encode())
+    _write_page(folder / f"{name}.html", experiment, result)
     if result.figure is not None:
         write_png(folder / f"{name}.png", result.figure)
 
 
-def _plain(value: Any) -> Any:
-    """NumPy's numbers and arrays as Python's; anything else as text, rather than lose the result of a long run."""
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+def _write_page(path: Path, experiment: Any, result: Any) -> None:
+    """The findings beside the published figures, with the experiment's picture and the command that repeats it."""
+    from multicause.report import Section, write_report
 
-
-def _print(experiment: Any, result: Any) -> None:
-    rows = [
-        (row.setting, row.measure, row.published, _ours(row), verdict(row.verdict and row.verdict.value))
-        for row in sorted(result.rows, key=lambda row: row.ours)  # the paper's first
+    verdicts = [row.verdict.value for row in result.rows if row.verdict is not None]
+    counted = ", ".join(f"{verdicts.count(word)} {word}" for word in dict.fromkeys(verdicts)) or "none to compare with"
+    told = f"From {experiment.paper}. It took {result.seconds:.1f} s. Published figures: {counted}."
+    table = [HEADER, *((*cells, word.plain) for *cells, word in _lines(result))]
+    sections = [
+        Section("Measured and published", told, table=table),
+        *([] if result.figure is None else [Section("Picture", figure=result.figure)]),
+        Section("To repeat it", code=this_command(), table=list(result.to_json()["made_with"].items())),
     ]
+    write_report(path, f"{experiment.name}: {experiment.title}", sections)
+
+
+HEADER = ("setting", "measure", "published", "ours", "verdict")
+
+
+def _tell(experiment: Any, result: Any) -> None:
+    if wants_json():
+        say("", **{experiment.name: result.to_json()})
+        return
     title = f"{experiment.name}: {experiment.title} ({experiment.paper}), {result.seconds:.1f} s"
-    print_table(title, ("setting", "measure", "published", "ours", "verdict"), rows)
+    print_table(title, HEADER, _lines(result))
+
+
+def _lines(result: Any) -> list[tuple[Any, ...]]:
+    """The findings, those with the paper's settings first."""
+    return [
+        (row.setting, row.measure, row.published, _ours(row), verdict(row.verdict and row.verdict.value))
+        for row in sorted(result.rows, key=lambda row: row.ours)
+    ]
 
 
 def _ours(row: Any) -> str:
-    measured = shown(float(row.measured))
-    return measured if row.interval is None else f"{measured} [{row.interval[0]:.4g}, {row.interval[1]:.4g}]"
+    """What was measured, with its interval: in per cent where the published figure is, or shares are measured."""
+    is_share = "%" in row.published or row.measure.startswith(("reliability", "share"))
+    number = _per_cent if is_share else "{:.4g}".format
+    measured = _per_cent(row.measured) if is_share else shown(float(row.measured))
+    return measured if row.interval is None else f"{measured} [{', '.join(number(end) for end in row.interval)}]"
+
+
+def _per_cent(share: float) -> str:
+    return f"{100.0 * share:.3g}%"

@@ -7,13 +7,28 @@ from typing import Any
 
 import click
 
-from multicause.cli.parameters import AT_LEAST_ONE, DEVICE, DEVICE_HELP, INPUT, SEED, given, refuse_equal
+from multicause.cli.parameters import (
+    AT_LEAST_ONE,
+    InputFile,
+    check_files,
+    device_option,
+    force_option,
+    given,
+    seed_option,
+    threads_option,
+)
+from multicause.cli.telling import finish, json_option, say
 
 LOUDEST = 0.95  # of what a sound file can hold
+EXAMPLES = """\b
+Examples:
+  multicause separate mix.wav
+  multicause separate meeting.flac -n 3 --restarts 5 --seed 0 -o speakers
+"""
 
 
-@click.command("separate")
-@click.argument("mixture", type=INPUT)
+@click.command("separate", epilog=EXAMPLES)
+@click.argument("mixture", type=InputFile("sound"))
 @click.option(
     "-o",
     "--output",
@@ -23,9 +38,11 @@ LOUDEST = 0.95  # of what a sound file can hold
 @click.option("-n", "--sources", "n_sources", type=AT_LEAST_ONE, help="Number of sources. [default: channels]")
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="Most EM iterations.")
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
-@click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
-@click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
-@click.option("--device", type=DEVICE, help=DEVICE_HELP)
+@seed_option
+@threads_option
+@device_option
+@force_option
+@json_option
 def command(mixture: Path, output: Path | None, **settings: Any) -> None:
     """Take the recording MIXTURE apart, a .wav or .flac file with two channels or more.
 
@@ -43,11 +60,14 @@ def command(mixture: Path, output: Path | None, **settings: Any) -> None:
         )
     output = output or Path(f"{mixture.stem}-sources")
     names = [f"source{h}" for h in range(1, (settings["n_sources"] or samples.shape[1]) + 1)]
-    refuse_equal({"MIXTURE": mixture, **{f"the output {name}": output / f"{name}.wav" for name in names}})
+    sounds: dict[str, Path | None] = {f"the output {name}": output / f"{name}.wav" for name in names}
+    check_files({"MIXTURE": mixture}, {**sounds, "the output mixing.csv": output / "mixing.csv"})
     result = separate_sources(samples, verbose=1, **given(settings))
     output.mkdir(parents=True, exist_ok=True)
     for name, source in zip(names, result.sources.T, strict=True):
         loudness = abs(source).max()
         write_audio(output / f"{name}.wav", source * (LOUDEST / loudness if loudness > 0.0 else 0.0), rate)
     write_table(output / "mixing.csv", result.mixing, names)
-    click.echo(f"{len(names)} sources of {samples.shape[1]} channels written to {output}")
+    told = f"{len(names)} sources of {samples.shape[1]} channels written to {output}"
+    say(told, output=output, sources=[str(output / f"{name}.wav") for name in names], mixing=result.mixing)
+    finish()

@@ -5,21 +5,29 @@ from pathlib import Path
 import click
 
 from multicause.cli.inputs import column_names, load, read_data_for
-from multicause.cli.parameters import DEVICE, DEVICE_HELP, INPUT, OutputTable, move_to, refuse_equal
+from multicause.cli.outputs import write_out
+from multicause.cli.parameters import INPUT, InputFile, OutputTable, check_files, device_option, force_option, move_to
+from multicause.cli.telling import finish, json_option, say
+
+EXAMPLES = """\b
+Examples:
+  multicause transform model.safetensors data.csv -o latents.csv
+  multicause transform model.safetensors data.csv -o clean.parquet --reconstruct
+  cat data.csv | multicause transform model.safetensors - -o - | head
+"""
 
 
-@click.command("transform")
+@click.command("transform", epilog=EXAMPLES)
 @click.argument("model", type=INPUT)
-@click.argument("data", type=INPUT)
-@click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write.")
-@click.option("--device", type=DEVICE, help=DEVICE_HELP)
+@click.argument("data", type=InputFile("table"))
+@click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write; - is standard output.")
 @click.option("--reconstruct", is_flag=True, help="Write the data that the latents explain, without noise.")
+@device_option
+@force_option
+@json_option
 def command(model: Path, data: Path, output: Path, device: str | None, reconstruct: bool) -> None:
     """Write the latents' probabilities, coefficients or projections for each row of DATA."""
-    from multicause.tables import write_table
-
-    refuse_equal({"MODEL": model, "--output": output})
-    refuse_equal({"DATA": data, "--output": output})
+    check_files({"MODEL": model, "DATA": data}, {"--output": output})
     estimator = load(model)
     move_to(estimator, device)
     X = read_data_for(estimator, data)
@@ -27,5 +35,7 @@ def command(model: Path, data: Path, output: Path, device: str | None, reconstru
         values, names = estimator.reconstruct(X), column_names(estimator)
     else:
         values, names = estimator.transform(X), list(estimator.get_feature_names_out())
-    write_table(output, values, names)
-    click.echo(f"{values.shape[0]} rows and {values.shape[1]} columns written to {output}")
+    write_out(output, values, names)
+    rows, columns = values.shape
+    say(f"{rows} rows and {columns} columns written to {output}", output=output, rows=rows, columns=columns)
+    finish()

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multicause.datasets.states import draw_states
+from multicause.short_repr import short_repr
 
 
 class Bars(NamedTuple):
@@ -25,6 +26,9 @@ class Bars(NamedTuple):
     X: np.ndarray
     components: np.ndarray
     states: np.ndarray
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def bar_components(size: int = 5, pixel_value: float = 10.0, signed: bool = False) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 from multicause.datasets.patches import image_patches
 from multicause.datasets.registry import locate
 from multicause.media import read_image
+from multicause.short_repr import short_repr
 
 N_IMAGES = 7  # of the thirteen that Hyvärinen published
 MEASUREMENTS = ("FL", "RW", "CL", "CW", "BD")
@@ -19,6 +20,9 @@ class Crabs(NamedTuple):
     X: np.ndarray  # (200, 5) in millimetres
     groups: np.ndarray  # (200,) blue males, blue females, orange males, orange females: 0 to 3
     names: tuple[str, ...]  # of the groups
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def natural_patches(

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from multicause.datasets.registry import locate
+from multicause.short_repr import short_repr
 
 
 class Scenes(NamedTuple):
@@ -31,6 +32,9 @@ class Scenes(NamedTuple):
     visible: np.ndarray
     objects: np.ndarray
     masks: np.ndarray
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def make_scenes(

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from multicause.datasets.registry import locate
 from multicause.datasets.states import draw_states
+from multicause.short_repr import short_repr
 
 WINDOW, HOP = 200, 100  # samples of a Hamming window, and from one window to the next
 LOWEST, HIGHEST = 100.0, 4000.0  # Hz, centres of the first and the last channel
@@ -32,6 +33,9 @@ class AcousticMixtures(NamedTuple):
     X: np.ndarray
     components: np.ndarray
     states: np.ndarray
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def log_spectrogram(

@@ -1,5 +1,6 @@
 """What all estimators share: validation, callbacks, and the questions one asks of a fitted model, chunk by chunk."""
 
+import logging
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -25,9 +26,11 @@ from multicause._compat import (
     IterationCallbacks,
     fit_with_callbacks,
 )
+from multicause.backends.compilation import compilation_told
 from multicause.estimators.data_checks import (
     checked_weights,
     largest_magnitude,
+    naming_models_for_gaps,
     refuse_extreme,
     refuse_huge,
     refuse_magnitude,
@@ -35,18 +38,20 @@ from multicause.estimators.data_checks import (
     unmasked_data,
     warn_of_unobserved,
 )
+from multicause.estimators.encoder_names import EncoderNames
 from multicause.estimators.learned_checks import check_count, check_run
 from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, reader_for, row_source, split
 from multicause.execution.on_device import is_on_device
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
 from multicause.learning.driver import Progress
-from multicause.learning.records import Consumer, ProgressBar, Record, Trace
+from multicause.learning.records import LOGGER, Consumer, LogLines, ProgressBar, Record, Trace
 
 Path = str | os.PathLike[str] | None
 COUNT = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
+TEMPERATURE = Interval(Real, 1, None, closed="left")
 FALLING = {"n_candidates": "a larger n_candidates", "monotone": "monotone=True", "n_init": "a larger n_init"}
 WORTH_A_WARNING: dict[Stop, dict[str, str]] = {  # and the arguments that may help
     Stop.ITERATIONS_RAN_OUT: {},
@@ -117,7 +122,14 @@ class Learned:
 
 @dataclass(eq=False, repr=False)
 class MulticauseEstimator(
-    CallbackSupportMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin, BaseEstimator, Learned, ABC
+    CallbackSupportMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    DensityMixin,
+    EncoderNames,
+    BaseEstimator,
+    Learned,
+    ABC,
 ):
     """Base of all estimators. Subclasses are dataclasses: their fields are the constructor's arguments."""
 
@@ -179,12 +191,13 @@ class MulticauseEstimator(
         """
         keeping = Keeping.checked(trace, checkpoint, checkpoint_every, resume)
         cluster = nullcontext() if executor is None else on(executor)
-        with interrupts.watched(), cluster, self._kept_on_errors():
+        with interrupts.watched(), cluster, self._kept_on_errors(), compilation_told():
             X = self._validate(X, reset=True)
             weights = checked_weights(sample_weight, X)
             if self._allows_missing and isinstance(X, np.ndarray):
                 warn_of_unobserved(X, weights, getattr(self, "feature_names_in_", None))
             stop = self._learn(X, weights, keeping)
+        LOGGER.info("%s: %s (%d iterations)", type(self).__name__, stop.value, self.n_iter_)
         if stop is Stop.INTERRUPTED:
             raise KeyboardInterrupt
         if stop in WORTH_A_WARNING:
@@ -372,7 +385,8 @@ class MulticauseEstimator(
         X = unmasked_data(X, type(self).__name__, self._allows_missing)
         finite, fewest = "allow-nan" if self._allows_missing else True, self._fewest_samples if reset else 1
         types = [np.float64, np.float32]
-        X = validate_data(self, X, dtype=types, reset=reset, ensure_all_finite=finite, ensure_min_samples=fewest)
+        with naming_models_for_gaps(type(self).__name__):
+            X = validate_data(self, X, dtype=types, reset=reset, ensure_all_finite=finite, ensure_min_samples=fewest)
         refuse_extreme(X)
         self._check_range(X, reset)
         return X
@@ -393,7 +407,8 @@ class MulticauseEstimator(
 
         def largest_of(chunk: Chunk) -> float:
             rows = chunk.rows()
-            assert_all_finite(rows, allow_nan=missing, estimator_name=name, input_name="X")
+            with naming_models_for_gaps(name):
+                assert_all_finite(rows, allow_nan=missing, estimator_name=name, input_name="X")
             check_range(rows, reset, chunk.start)
             return largest_magnitude(rows)
 
@@ -482,6 +497,8 @@ class MulticauseEstimator(
             if self.verbose:
                 bar = ProgressBar(n_steps, n_init, type(self).__name__)
                 consumers.append(stack.enter_context(closing(bar)))
+            if LOGGER.isEnabledFor(logging.DEBUG):
+                consumers.append(LogLines(type(self).__name__))
             if checkpoint is not None:
                 stack.callback(checkpoint.flush)
                 consumers.append(checkpoint)

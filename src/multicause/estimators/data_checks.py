@@ -2,6 +2,8 @@
 
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,6 +35,20 @@ def unmasked_data(X: Any, estimator: str, allows_missing: bool) -> Any:
         "rows out, or use LinCA or GSC, which take them."
     )
     return unmasked(X, "X", np.nan if allows_missing else None, way_out)
+
+
+@contextmanager
+def naming_models_for_gaps(estimator: str) -> Iterator[None]:
+    """A context in which scikit-learn refuses NaN: its words name models of another kind, ours those that take it."""
+    try:
+        yield
+    except ValueError as error:
+        if "does not accept missing values" not in str(error):
+            raise
+        raise ValueError(
+            f"Input X contains NaN. {estimator} has no place for missing values: use GSC or LinCA, which take them and "
+            "fill them in (reconstruct), or fill them in first."
+        ) from None
 
 
 def refuse_huge(S: np.ndarray, name: str) -> None:

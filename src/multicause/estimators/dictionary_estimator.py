@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from multicause._compat import StrOptions
-from multicause.estimators.base import COUNT
+from multicause.estimators.base import COUNT, TEMPERATURE
 from multicause.estimators.em_estimator import Fit, SelectingEstimator
 from multicause.estimators.information import InformationCriteria, count_symmetric
 from multicause.estimators.parameter_checks import (
@@ -47,9 +47,9 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
         **SelectingEstimator._parameter_constraints,
         "n_components": [COUNT, None],
         "activation_type": [StrOptions({"individual", "shared"})],
-        "fixed": ["array-like"],
+        "fixed": ["array-like", str],
         "init": [dict, None],
-        "annealing": [Annealing, None],
+        "annealing": [Annealing, TEMPERATURE, None],
     }
 
     @classmethod
@@ -104,8 +104,13 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
     def _given_start(self) -> str:
         return "init" if self.init else ""
 
+    @property
+    def _held(self) -> tuple[str, ...]:
+        """The names in `fixed`, which may be one."""
+        return (self.fixed,) if isinstance(self.fixed, str) else tuple(self.fixed)
+
     def _n_free_parameters(self) -> int:
-        free = {name: value for name, value in self._params()._asdict().items() if name not in self.fixed}
+        free = {name: value for name, value in self._params()._asdict().items() if name not in self._held}
         count = {name: count_symmetric(value) for name, value in free.items()}
         if "components" in free:
             count["components"] = free["components"].size
@@ -136,7 +141,7 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
         super()._keep(outcome, dtype)
 
     def _schedule(self) -> Plan:
-        return Plan(self.max_iter, self.annealing)
+        return Plan(self.max_iter, Annealing.of(self.annealing))
 
     def _posterior(self, n_components: int) -> Posterior:
         return self._truncation(n_components).posterior(False, self._learned_selection())
@@ -156,7 +161,7 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
     def _warm(self, em: EM) -> Any:
         """The last fit's parameters; those held fixed take their given values."""
         given = self._given((em.model.n_components, em.model.n_features))
-        return super()._warm(em)._replace(**{name: given[name] for name in self.fixed if name in given})
+        return super()._warm(em)._replace(**{name: given[name] for name in self._held if name in given})
 
     def _given(self, shape: tuple[int, int]) -> dict[str, Any]:
         """The initial values that the user gave, checked."""
@@ -198,17 +203,17 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
     def _check_names(self) -> None:
         """`fixed` and `init` name parameters; those held fixed have a value to be held at."""
         known, given = self._params_type._fields, self.init or {}
-        for argument, names in (("fixed", self.fixed), ("init", given)):
+        for argument, names in (("fixed", self._held), ("init", given)):
             for name in names:
                 if name not in known:
                     raise ValueError(
                         f"The {argument!r} parameter of {type(self).__name__} must hold names among {known}. "
                         f"Got {name!r} instead."
                     )
-        for name in self.fixed:
+        for name in self._held:
             if not self._is_warm and name not in given:
                 raise ValueError(
-                    f"{type(self).__name__}(fixed={tuple(self.fixed)!r}) holds {name!r} at its initial value: "
+                    f"{type(self).__name__}(fixed={self.fixed!r}) holds {name!r} at its initial value: "
                     f"give init={{{name!r}: ...}} too."
                 )
 

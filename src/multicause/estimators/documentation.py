@@ -17,10 +17,11 @@ ARGUMENTS = {
     "selection": """{"model-based"} or GPSelect, default="model-based"
         What chooses the candidates: the model's own selection function, or one that is learned jointly.""",
     "singletons": """bool, default=True
-        Also consider every latent on its own, candidate or not.""",
+        Also consider every latent on its own, candidate or not: a latent that selection overlooks is then still found
+        where it is alone. False saves a little time where there are thousands of latents.""",
     "activation_type": """{"individual", "shared"}, default="individual"
         One activation probability per latent, or one for all.""",
-    "fixed": """tuple of parameter names, default=()
+    "fixed": """name of a parameter or tuple of them, default=()
         Parameters held at their initial values, which `init` must then give: {parameters}.""",
     "init": """dict or None, default=None
         Initial values of parameters by their names, {parameters}; what is not given follows from the data's mean and
@@ -30,13 +31,15 @@ ARGUMENTS = {
         and moves those that are missed least, as long as the free energy rises; "random" draws them about the data's
         mean, as the papers do. Where `init`, `annealing`, `warm_start` or a selection that is learned say how to
         begin, nothing is searched.""",
-    "annealing": """Annealing or None, default=None
-        Schedule of temperatures, parameter noise and data classification over the `max_iter` iterations; an annealed
-        fit ignores `tol`.""",
+    "annealing": """Annealing, float or None, default=None
+        Schedule of temperatures, parameter noise and data classification over the `max_iter` iterations; a number is
+        the first temperature, 13 is Annealing(13). An annealed fit ignores `tol`. Its `classification` drops, towards
+        the end, data points that need more than max_active latents: set it where many do, and their number cannot be
+        raised.""",
     "monotone": """bool, default=False
         Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
         that the free energy never falls. New data have no last candidates: `score` can then be below the last free
-        energy, also on the training data.""",
+        energy, also on the training data. Leave it off, unless a fit reports that its free energy fell.""",
     "max_iter": """int, default={default}
         Most EM iterations; exactly as many for an annealed fit.""",
     "tol": """float, default={default}
@@ -52,9 +55,11 @@ ARGUMENTS = {
     "random_state": """int, RandomState instance or None, default=None
         Seed of everything that is drawn at random.""",
     "n_jobs": """int or None, default=None
-        Threads; None uses all cores. Results do not depend on it.""",
+        Threads; None uses all cores, other than in scikit-learn, where it stands for one: threads share the data, and
+        results do not depend on their number. Give 1 where processes run side by side already.""",
     "verbose": """int, default=0
-        1 shows a progress bar on a terminal.""",
+        1 shows progress, on a terminal and in a notebook. The logger "multicause" tells of fits (INFO) and of each
+        iteration (DEBUG), whatever this is.""",
     "device": """{"cpu", "cuda", "auto"}, default="cpu"
         Where E-steps are computed: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand and
         the data are many. Arrays of CuPy, or of any library that shares them by DLPack, stay on the GPU.""",

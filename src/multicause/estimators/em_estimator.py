@@ -57,7 +57,7 @@ class EMEstimator(MulticauseEstimator):
     _: KW_ONLY
     warm_start: Any = False
 
-    _selection_function_type: ClassVar[Any] = None
+    _selection_function_types: ClassVar[tuple[type, ...]] = ()
     _is_about_zero: ClassVar[bool] = False  # data of which no latent is active are 0, give or take
 
     _parameter_constraints = {
@@ -238,8 +238,8 @@ class EMEstimator(MulticauseEstimator):
     def _check_selection(self, n_components: int, n_features: int) -> None:
         if not hasattr(self, "selection_function_"):
             return
-        kind, function = self._selection_function_type, self.selection_function_
-        if kind is None or type(function) is not kind:
+        function = self.selection_function_
+        if type(function) not in self._selection_function_types:
             raise ValueError(f"selection_function_ cannot be an instance of {type(function).__name__}")
         function.check(n_components, n_features)
 
@@ -285,7 +285,7 @@ class SelectingEstimator(EMEstimator):
     selection: Any = "model-based"
     tol: Any = 1e-3
 
-    _selection_function_type: ClassVar[Any] = SelectionFunction
+    _selection_function_types: ClassVar[tuple[type, ...]] = (SelectionFunction,)
     _parameter_constraints = {
         **EMEstimator._parameter_constraints,
         "n_candidates": [COUNT, StrOptions({"auto"}), None],

@@ -81,7 +81,7 @@ class ETNMF(TruncatedDictionaryEstimator):
     }
 
     def _build(self, n_components, n_features, noise_floor, truncated_at):
-        shape, prior, fixed = (n_components, n_features), self._prior(truncated_at), frozenset(self.fixed)
+        shape, prior, fixed = (n_components, n_features), self._prior(truncated_at), frozenset(self._held)
         if self.noise == "poisson":
             return PoissonLinear(*shape, prior, fixed=fixed)
         noise = GaussianNoise(floor=noise_floor)

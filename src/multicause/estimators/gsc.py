@@ -111,7 +111,7 @@ class GSC(TruncatedDictionaryEstimator):
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         prior = SpikeSlabPrior(**self._prior_settings(truncated_at), slab=self.slab, slab_update=self.slab_update)
         noise = GaussianNoise(self.noise, noise_floor)
-        return SpikeSlabLinear(n_components, n_features, prior, noise=noise, fixed=frozenset(self.fixed))
+        return SpikeSlabLinear(n_components, n_features, prior, noise=noise, fixed=frozenset(self._held))
 
     def _truncation(self, n_components: int) -> Truncation:
         name, everything = type(self).__name__, self.posterior == "exact"

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_array
 
 from multicause._compat import StrOptions
-from multicause.estimators.base import COUNT
+from multicause.estimators.base import COUNT, TEMPERATURE
 from multicause.estimators.data_checks import unmasked, unmasked_data
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit, SelectingEstimator
@@ -23,6 +23,7 @@ from multicause.models import DataMoments
 from multicause.models.subsets import too_many_subsets
 from multicause.models.translated_occlusion import LARGEST_MASK, SMALLEST_MASK, OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
+from multicause.selection.gp_images import ImageSelect, ImageSelectionFunction
 from multicause.selection.gp_places import PlaceSelect, PlaceSelectionFunction
 
 _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: pictures without noise would otherwise divide by zero
@@ -58,11 +59,12 @@ class InvECA(SelectingEstimator):
     selection : {"model-based"} or GPSelect, default="model-based"
         How components are looked for at every place: by how well they match the pixels there, or by a function of the
         pixels that is learned jointly, shared by all places. Its kernel compares single pixels' values; without a
-        `rank` all features of a window are used.
+        `rank` all features of a window are used. GPSelect(whole_images=True) learns a function of the whole image for
+        each place instead, as the paper does.
     init : {"recurring", "random"} or dict, default="recurring"
         Where components start: at patches of the images that are seen elsewhere, too; drawn at random, independent of
         what images show; or there, but for the values given by their names, such as {"components": W}.
-    annealing : Annealing or None, default=None
+    annealing : Annealing, float or None, default=None
         Schedule of temperatures over the `max_iter` iterations; an annealed fit ignores `tol`. Parameter noise and data
         classification are not for objects at places, and refused.
     tol : float, default=0.05
@@ -79,7 +81,7 @@ class InvECA(SelectingEstimator):
         What the background looks like.
     noise_variance_ : float
         The noise variance sigma^2.
-    selection_function_ : PlaceSelectionFunction
+    selection_function_ : PlaceSelectionFunction or ImageSelectionFunction
         The function from images to places that was learned, where `selection` is a GPSelect.
     image_shape_ : ndarray of shape (3,)
         Height, width and numbers per pixel of the images.
@@ -116,7 +118,7 @@ class InvECA(SelectingEstimator):
     max_iter: Any = 100
     tol: Any = 0.05
 
-    _selection_function_type: ClassVar[Any] = PlaceSelectionFunction
+    _selection_function_types: ClassVar[tuple[type, ...]] = (PlaceSelectionFunction, ImageSelectionFunction)
     _parameter_constraints = {
         **SelectingEstimator._parameter_constraints,
         "n_components": [COUNT],
@@ -126,7 +128,7 @@ class InvECA(SelectingEstimator):
         "component_shape": ["array-like"],
         "image_shape": ["array-like", None],
         "init": [StrOptions({"recurring", "random"}), dict],
-        "annealing": [Annealing, None],
+        "annealing": [Annealing, TEMPERATURE, None],
     }
 
     def locate(self, X):
@@ -247,7 +249,8 @@ class InvECA(SelectingEstimator):
     def _check_selection(self, n_components: int, n_features: int) -> None:
         super()._check_selection(n_components, n_features)
         if hasattr(self, "selection_function_"):
-            learned = self.selection_function_.selection
+            function = self.selection_function_
+            learned = function.places if isinstance(function, ImageSelectionFunction) else function.selection
             if (learned.image_shape, learned.component_shape) != (self._shape, tuple(self.component_shape)):
                 raise ValueError("selection_function_ is of images or components of other shapes")
 
@@ -259,14 +262,15 @@ class InvECA(SelectingEstimator):
         return int(self.n_components)
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
-        if self.annealing is not None and (self.annealing.parameter_noise or self.annealing.classification):
+        annealing = Annealing.of(self.annealing)
+        if annealing is not None and (annealing.parameter_noise or annealing.classification):
             raise ValueError(
                 "InvECA takes an Annealing without parameter_noise and classification: objects at places have neither. "
                 f"Got {self.annealing}."
             )
         floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean())
         model = self._build(n_components, floor if floor > 0.0 else 1e-12)
-        schedule = Plan(self.max_iter, self.annealing)
+        schedule = Plan(self.max_iter, annealing)
         return Fit(model, self._posterior(n_components), schedule, self._start, self.tol)
 
     def _start(self, em: EM, rng: np.random.Generator) -> OcclusionParams:
@@ -304,7 +308,8 @@ class InvECA(SelectingEstimator):
         max_active = n_candidates if self.max_active is None else min(self.max_active, n_candidates)
         (h, w), (height, width, _), learned = self.component_shape, self._shape, self._learned_selection()
         n_placements = min(self.n_placements, (height - h + 1) * (width - w + 1))
-        selection = None if learned is None else PlaceSelect(learned, self._shape, (int(h), int(w)))
+        places = PlaceSelect if learned is None or not learned.whole_images else ImageSelect
+        selection = None if learned is None else places(learned, self._shape, (int(h), int(w)))
         n_states = too_many_subsets(n_candidates, max_active, _MOST_STATES, n_placements)
         if n_states is not None:
             raise ValueError(

@@ -48,5 +48,5 @@ class LinCA(TruncatedDictionaryEstimator):
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         noise = GaussianNoise(floor=noise_floor)
         return BinaryLinear(
-            n_components, n_features, self._prior(truncated_at), noise=noise, fixed=frozenset(self.fixed)
+            n_components, n_features, self._prior(truncated_at), noise=noise, fixed=frozenset(self._held)
         )

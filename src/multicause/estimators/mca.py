@@ -91,7 +91,7 @@ class MCA(TruncatedDictionaryEstimator):
             n_features,
             self._prior(truncated_at),
             noise=noise,
-            fixed=frozenset(self.fixed),
+            fixed=frozenset(self._held),
             smoothing=self.smoothing or Smoothing(),
         )
 

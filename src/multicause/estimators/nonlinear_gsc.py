@@ -5,6 +5,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 from multicause._compat import Interval, StrOptions
+from multicause.estimators.base import TEMPERATURE
 from multicause.estimators.dictionary_estimator import DictionaryEstimator
 from multicause.estimators.documentation import documented
 from multicause.estimators.parameter_checks import refuse_negative
@@ -35,7 +36,7 @@ class NonlinearGSC(DictionaryEstimator):
         Gibbs sweeps over the candidates from which expectations are taken.
     n_burn_in : int, default=10
         Gibbs sweeps before them, from all latents off, while the weight of the data grows.
-    annealing : Annealing, "auto" or None, default="auto"
+    annealing : Annealing, float, "auto" or None, default="auto"
         Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`. The likelihood alone is taken to
         the power of the inverse temperature. "auto" is Annealing(3.0, hold=0.0, settle=0.4), but None for a fit that
         starts from given components (`init`, `warm_start`). On bars, two fits in five without it merge components.
@@ -78,7 +79,7 @@ class NonlinearGSC(DictionaryEstimator):
     _parameter_names: ClassVar[tuple[str, ...]] = SpikeSlabParams._fields
     _parameter_constraints = {
         **DictionaryEstimator._parameter_constraints,
-        "annealing": [Annealing, StrOptions({"auto"}), None],
+        "annealing": [Annealing, TEMPERATURE, StrOptions({"auto"}), None],
         "n_sweeps": [Interval(Integral, 1, MOST_SWEEPS, closed="both")],
         "n_burn_in": [Interval(Integral, 0, MOST_SWEEPS, closed="both")],
     }
@@ -97,11 +98,12 @@ class NonlinearGSC(DictionaryEstimator):
 
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         prior, noise = SpikeSlabPrior(**self._prior_settings(None)), GaussianNoise(floor=noise_floor)
-        return SpikeSlabMax(n_components, n_features, prior, noise=noise, fixed=frozenset(self.fixed))
+        return SpikeSlabMax(n_components, n_features, prior, noise=noise, fixed=frozenset(self._held))
 
     def _schedule(self) -> Plan:
         if self.annealing != "auto":
-            if self.annealing is not None and self.annealing.classification is not None:
+            annealing = Annealing.of(self.annealing)
+            if annealing is not None and annealing.classification is not None:
                 raise ValueError("NonlinearGSC has no largest number of active latents by which to classify data.")
             return super()._schedule()
         given = "components" in (self.init or {}) or self._is_warm

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from multicause._compat import StrOptions
-from multicause.estimators.base import COUNT
+from multicause.estimators.base import COUNT, TEMPERATURE
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import EMEstimator, Fit, SelectingEstimator
 from multicause.estimators.truncation import Truncation
@@ -88,7 +88,7 @@ class TruncatedEM(SelectingEstimator):
         "selection": [StrOptions({"auto", "model-based"}), GPSelect],
         "max_active": [COUNT, StrOptions({"auto"})],
         "singletons": ["boolean"],
-        "annealing": [Annealing, None],
+        "annealing": [Annealing, TEMPERATURE, None],
         "monotone": ["boolean"],
     }
 
@@ -117,13 +117,14 @@ class TruncatedEM(SelectingEstimator):
 
     def _check_annealing(self) -> None:
         """What the model has no place for is refused."""
-        if self.annealing is None:
+        annealing = Annealing.of(self.annealing)
+        if annealing is None:
             return
-        if self.annealing.parameter_noise > 0.0 and not _model_has("perturb")(self):
+        if annealing.parameter_noise > 0.0 and not _model_has("perturb")(self):
             raise ValueError(
                 f"The model {type(self.model).__name__} takes no parameter_noise: it lacks perturb(params, scale, rng)."
             )
-        if self.annealing.classification is not None:
+        if annealing.classification is not None:
             raise ValueError("TruncatedEM does not classify data: leave out the classification of its Annealing.")
 
     def _learned_selection(self) -> GPSelect | None:
@@ -143,7 +144,7 @@ class TruncatedEM(SelectingEstimator):
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
         self._check_annealing()
-        posterior, schedule = self._posterior(n_components), Plan(self.max_iter, self.annealing)
+        posterior, schedule = self._posterior(n_components), Plan(self.max_iter, Annealing.of(self.annealing))
         return Fit(self.model, posterior, schedule, self._start, self.tol, monotone=bool(self.monotone))
 
     def _posterior(self, n_components: int) -> TruncatedPosterior | GibbsPosterior:

@@ -5,6 +5,7 @@ from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from multicause._compat import Interval, StrOptions
@@ -33,6 +34,7 @@ from multicause.models.product_of_experts import (
     project,
     projection_indices,
     sample,
+    whiten,
 )
 
 _ALGORITHMS = {"pursuit": Pursuit, "parallel": Together, "sequential": OneByOne, "backfitting": Backfitted}
@@ -184,6 +186,41 @@ class UPoE(MulticauseEstimator):
         rebuilt[~gaps] = expected_data(params, project(params, X[~gaps], tiled_product))
         rebuilt[gaps] = np.reshape([completed(params, row) for row in X[gaps].astype(np.float64)], (-1, X.shape[1]))
         return rebuilt
+
+    def fit_experts(self, unmixing, X):
+        """Take directions that are known, from another ICA for instance, and fit a density to each projection.
+
+        Parameters
+        ----------
+        unmixing : array-like of shape (n_components, n_features)
+            The projections: z = unmixing @ (y - mean).
+        X : array-like of shape (n_samples, n_features)
+            The data.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator; its projections are those of `unmixing`, but for their scale and sign.
+        """
+        self._validate_params()
+        X = self._validate(X, reset=True)
+        unmixing = check_array(unmixing, dtype=np.float64, input_name="unmixing")
+        if unmixing.shape[1] != X.shape[1]:
+            raise ValueError(f"unmixing must have a column for each of the {X.shape[1]} features of X.")
+        weights = np.ones(len(X))
+        seen = moments_of(X.astype(np.float64), weights)
+        whitening = seen.whitening(self.n_dimensions, type(self).__name__)
+        first = _EXPERTS[self.expert] if isinstance(self.expert, str) else self.expert
+        directions = unmixing @ whitening.backward
+        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
+        white = whiten(whitening, X)
+        experts = tuple(first.fit(z, weights / len(X)) for z in directions @ white.T)
+        params = normalised(ProductParams(whitening, directions, experts))
+        likelihood = np.array([log_density(params, X).mean()])
+        indices = projection_indices(params.directions, params.experts, white).mean(axis=0)
+        self._keep_product(Outcome(params, likelihood, 1, Stop.PARAMETERS_GIVEN), indices, X.dtype)
+        self.n_samples_seen_ = float(len(X))
+        return self
 
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from a batch of data, given once; how many batches follow need not be known.

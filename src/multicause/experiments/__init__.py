@@ -11,6 +11,7 @@ from multicause.experiments import (
     gsc_clustering,
     gsc_denoise,
     gsc_mixing,
+    gsc_posterior,
     gsc_selection,
     gsc_sources,
     mca_bars,
@@ -43,7 +44,7 @@ from multicause.experiments.experiment import (
 _PAPERS = (ET, MCA08, GSC14, GPS, PSICA, pictures.PAPER)
 _MODULES = (
     *(et_bars, et_likelihood, grass, scaling, et_parts, mca_bars, mca_overlap, mca_likelihood),
-    *(gsc_selection, gsc_mixing, gsc_sources, gsc_denoise, gsc_clustering),
+    *(gsc_selection, gsc_mixing, gsc_posterior, gsc_sources, gsc_denoise, gsc_clustering),
     *(gps_sparse_coding, gps_mixture, gps_occlusion, upoe_faces, upoe_data, upoe_recovery),
     *(pictures, pictures_of_counts, pictures_with_gaps),
 )

@@ -31,6 +31,7 @@ _BARS: dict[str, Any] = {
     "noise": 2.0,
     "n_samples": 500,
     "n_components": 10,
+    "n_candidates": 5,
     "temperature": 13.0,
     "max_iter": 100,
     "parameter_noise": 0.05,
@@ -286,6 +287,11 @@ CONSTANTS = {
         {"start": _GSC_START, "posterior": "exact", "model": {**_GENERAL, "noise": "isotropic"}},
         {f"Speech4, N={n}, exact": {"n_samples": n} for n in (200, 500)},
     ),
+    "gsc-posterior": Constants(
+        "GSC §3, Figure 2; §5.4",
+        {"max_iter": 50, "start": _GSC_START, "model": {**_GENERAL, "noise": "isotropic"}},
+        _on_other_data({"voices10": {}}),
+    ),
     "gsc-tradeoff": Constants(
         "GSC §5.5, Appendix B, Figures 7A, 9",
         {"max_iter": 100, "limits": tuple(range(1, 11)), **_BY_TEXT},
@@ -301,13 +307,22 @@ CONSTANTS = {
         },
     ),
     "gsc-denoise": Constants(
-        "GSC §5.6, Table 2; §5.5 for the iterations",
+        "GSC §5.6, Table 2; §5.5 for the iterations and Figure 7B",
         _GSC_HOUSE,
         {
             **{f"noise {noise}, H=64": {**_TRUNCATED, "noise": noise, "n_components": 64} for noise in (15, 25, 50)},
             **{f"noise {noise}, H=256": {**_FEW_ACTIVE, "noise": noise, "n_components": 256} for noise in (15, 25)},
             "noise 50, H=256": {**_TRUNCATED, "noise": 50, "n_components": 256},
             "noise 50, H=400": {**_TRUNCATED, "noise": 50, "n_components": 400, "max_iter": 120},
+            **{
+                f"noise 50, H=400, gamma=5, {n} iterations": {
+                    **_TRUNCATED,
+                    "max_active": 5,
+                    "n_components": 400,
+                    "max_iter": n,
+                }
+                for n in (30, 120)
+            },
         },
     ),
     "gps-sparse-coding": Constants(

@@ -34,6 +34,8 @@ def fit_mixture(
 ) -> TruncatedGaussianMixture:
     """C' of C = 3; "random" starts at three data points with variances of their own, as the paper does.
 
+    Who starts at the optimum has its candidates, too: drawn at random, they would leave it at once.
+
     Of single fits from k-means one in twenty-five leaves two clusters in one component.
     """
     given: dict[str, Any] = {"n_init": 5 if start == BEST_OF_5 else 1}
@@ -49,7 +51,8 @@ def fit_mixture(
             "weights_init": np.ones(3) / 3.0,
         }
     given |= {"max_iter": max_iter, "tol": 0.0, "random_state": seed, "n_jobs": 1}
-    chosen = {"n_candidates": n_candidates, "selection": GPSelect(kernel), "reg_covar": 1e-6}
+    selection = GPSelect(kernel, first="model-based" if start == OPTIMUM else "random")
+    chosen = {"n_candidates": n_candidates, "selection": selection, "reg_covar": 1e-6}
     return TruncatedGaussianMixture(3, **chosen, **given).fit(X)
 
 
@@ -65,7 +68,7 @@ def share_right(seed: int, kernel: str, start: str, n_candidates: int = 2) -> fl
 def _row(kernel: str, start: str, published: Published, words: str = "", n_candidates: int = 2) -> Row:
     check = Check("reliability", lambda share: share >= SUCCESS, published)
     setting = {"kernel": kernel, "start": start, "n_candidates": n_candidates}
-    return Row(f"{kernel}{words}", share_right, setting, [check], n_trials=20, published_trials=1)
+    return Row(f"{kernel}{words}", share_right, setting, [check], n_trials=20)
 
 
 FAILS = Published("0 %", lambda share: share.mean == 0.0)  # as in the paper

@@ -30,7 +30,11 @@ def _machine() -> str:
 
 
 def _commit() -> str:
-    """Of the source tree that runs, with a plus where it was changed since; else what MULTICAUSE_COMMIT says."""
+    """What MULTICAUSE_COMMIT says, for sources that travelled; else of the source tree that runs, with a plus where it
+    was changed since."""
+    told = os.environ.get("MULTICAUSE_COMMIT")
+    if told:
+        return told
     here = Path(__file__).parent
     try:
         said = subprocess.run(
@@ -38,5 +42,5 @@ def _commit() -> str:
             cwd=here, capture_output=True, text=True, check=True, timeout=10,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
-        return os.environ.get("MULTICAUSE_COMMIT", "unknown")
+        return "unknown"
     return said.stdout.strip() or "unknown"

@@ -88,7 +88,7 @@ def comparison(rival: str, n: int) -> list[Check]:
 
 def _rows(most: int = N_DIMENSIONS, compared: tuple[int, ...] = (10, 20, 50)) -> Iterator[Row]:
     checks = [check for n, rival in product(compared, ("SEQ", "PP")) for check in comparison(rival, n)]
-    yield Row(f"faces {OTHER_DATA}", learn_faces, {"most": most}, checks, n_trials=10, published_trials=1)
+    yield Row(f"faces {OTHER_DATA}", learn_faces, {"most": most}, checks, n_trials=10)
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:

@@ -186,12 +186,12 @@ def known_classes() -> dict[str, type]:
         translated_occlusion,
     )
     from multicause.posteriors import factored, truncated
-    from multicause.selection import gp_places, gp_select
+    from multicause.selection import gp_images, gp_places, gp_select
 
     rooms: tuple[ModuleType, ...] = (
         driver, records, em, hebbian, schedules, descent, joint, pursuit, dictionary_model, experts, few_maximal_causes,
-        gaussian_mixture, product_of_experts, spike_slab_linear, translated_occlusion, factored, truncated, gp_places,
-        gp_select, numba_cpu.load("gp_select"),
+        gaussian_mixture, product_of_experts, spike_slab_linear, translated_occlusion, factored, truncated, gp_images,
+        gp_places, gp_select, numba_cpu.load("gp_select"),
     )  # fmt: skip
     found = {name: cls for room in rooms for name, cls in vars(room).items() if is_frozen(cls) or is_record(cls)}
     return {**found, "Stop": stopping.Stop}

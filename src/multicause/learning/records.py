@@ -1,15 +1,18 @@
 """What an iteration leaves behind, and what reads it: trace, progress, checkpoint. None of them is in the loop."""
 
 import json
+import logging
 import os
-import sys
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple, TextIO
 
+from multicause.learning.progress import NotebookLine, TerminalBar, in_notebook
 from multicause.learning.stopping import Stop
+
+LOGGER = logging.getLogger("multicause")
 
 
 class Record(NamedTuple):
@@ -91,31 +94,35 @@ def _restart_of(line: str) -> float:
 
 
 class ProgressBar:
-    """A Rich progress bar on a terminal; on anything else, nothing."""
+    """How far a fit is, and how long it may still take: a bar on a terminal, a line that renews itself in a notebook.
+
+    On anything else, nothing: see the logger "multicause".
+    """
 
     def __init__(self, n_steps: int, n_restarts: int, title: str):
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("F = {task.fields[free_energy]}"),
-            TimeRemainingColumn(),
-        )
-        console = Console(file=sys.stderr)
-        self._bar = Progress(*columns, console=console, disable=not console.is_terminal)
         self._n_steps = n_steps
-        self._task = self._bar.add_task(title, total=n_steps * n_restarts, free_energy="…")
-        self._bar.start()
+        kind = NotebookLine if in_notebook() else TerminalBar
+        self._display: NotebookLine | TerminalBar = kind(title, n_steps * n_restarts)
 
     def __call__(self, record: Record) -> None:
         done = record.restart * self._n_steps + min(record.number + (not record.final), self._n_steps)
-        self._bar.update(self._task, completed=done, free_energy=f"{record.free_energy:.4f}")
+        self._display.update(done, f"{record.free_energy:.4f}")
 
     def close(self) -> None:
-        self._bar.stop()
+        self._display.close()
+
+
+class LogLines:
+    """A line for each record, from the logger "multicause", at the level DEBUG."""
+
+    def __init__(self, title: str):
+        self._title = title
+
+    def __call__(self, record: Record) -> None:
+        LOGGER.debug(
+            "%s: start %d, iteration %d, free energy %.6g per data point, temperature %.3g, %.2f s",
+            self._title, record.restart, record.number, record.free_energy, record.temperature, record.seconds,
+        )  # fmt: skip
 
 
 class Stopwatch:

@@ -7,6 +7,8 @@ from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
+from multicause.short_repr import short_repr
+
 
 class Recovery(NamedTuple):
     """How the units of a model represent the C generating causes.
@@ -33,6 +35,9 @@ class Recovery(NamedTuple):
     found: np.ndarray
     all_found: bool
     mean_absolute_error: float
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def cause_to_unit(log_posteriors: ArrayLike) -> np.ndarray:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from multicause.plotting.axes import axes_or_new
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
@@ -54,7 +56,7 @@ def plot_components(
     columns = ceil(sqrt(len(W))) if n_columns is None else n_columns
     signed = bool((W < 0.0).any()) if symmetric is None else symmetric
     levels = _levels(W, signed, shared=scale == "shared")
-    ax = _axes_or_new(ax)
+    ax = axes_or_new(ax)
     if len(form) == 2:
         _draw_images(ax, levels.reshape(-1, *form), columns, signed)
     else:
@@ -98,14 +100,6 @@ def _levels(W: np.ndarray, signed: bool, shared: bool) -> np.ndarray:
     floor = np.zeros((1, 1)) if signed else np.minimum(W.min(axis=axis, keepdims=True), 0.0)
     height = np.abs(W - floor).max(axis=axis, keepdims=True)
     return (W - floor) / np.where(height > 0.0, height, 1.0)
-
-
-def _axes_or_new(ax: Axes | None) -> Axes:
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.subplots(layout="constrained")[1]
 
 
 def _draw_images(ax: Axes, tiles: np.ndarray, columns: int, signed: bool) -> None:

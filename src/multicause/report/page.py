@@ -1,47 +1,34 @@
-"""One HTML page that needs nothing else: text, tables of values, and figures as inline SVG."""
+"""One HTML page that needs nothing else: text, tables, code, figures as inline SVG, and tiles."""
 
 from __future__ import annotations
 
 import io
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from html import escape
+from importlib import resources
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 from multicause.files import atomic_write
+from multicause.report.tiles import Tiles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["Section", "write_report"]
 
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1d2129; --soft: #5b6472; --paper: #fff; --line: #dde1e7; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ec; --soft: #a3abb8; --paper: #15181d; --line: #343a44; } }
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 2rem 1.25rem 4rem; max-width: 56rem; background: var(--paper); color: var(--ink);
-       font: 1rem/1.6 system-ui, sans-serif; overflow-wrap: break-word; }
-h1 { font-size: 1.9rem; line-height: 1.25; margin: 0 0 1.5rem; }
-h2 { font-size: 1.25rem; margin: 0 0 .75rem; }
-section { padding: 1.5rem 0; border-top: 1px solid var(--line); }
-p { margin: 0 0 1rem; max-width: 42rem; white-space: pre-line; }
-table { border-collapse: collapse; margin: 0 0 1rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .35rem 1.5rem .35rem 0; border-bottom: 1px solid var(--line); text-align: left; vertical-align: top; }
-th { font-weight: 500; color: var(--soft); }
-figure { margin: 0 0 1rem; padding: .75rem; overflow-x: auto; background: #fff; border: 1px solid var(--line);
-         border-radius: .5rem; }
-figure svg { display: block; margin: 0 auto; max-width: 100%; height: auto; }
-@media print { section { break-inside: avoid; } }
-"""
+SHORTEST_WITH_CONTENTS = 4  # sections of a page that begins with a table of contents
+SMALLEST = 0.74  # of its size, to which a figure is shrunk on a telephone: what is larger then is scrolled
+_INK, _PAPER = "currentColor", "var(--paper)"
 
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a report. What is given is shown in the order text, table, figure.
+    """A part of a report. What is given is shown in the order text, table, code, figure, tiles, list.
 
     Parameters
     ----------
@@ -50,15 +37,24 @@ class Section:
     text : str, default=""
         Plain text; an empty line starts a new paragraph.
     figure : matplotlib.figure.Figure, optional
-        Drawn as SVG on white, in the light page and in the dark one.
-    table : sequence of (name, value) pairs, optional
+        Drawn as SVG; its black and white become the page's ink and paper, in the light page and in the dark one.
+    table : sequence of (name, value) pairs, or of longer rows of which the first is the header, optional
         Numbers are shown to six significant digits, members of an Enum by their value.
+    code : str, default=""
+        Lines to be copied.
+    tiles : sequence of Tiles, default=()
+        Small pictures side by side.
+    items : sequence of str, default=()
+        A list.
     """
 
     heading: str
     text: str = ""
     figure: Figure | None = None
-    table: Sequence[tuple[str, Any]] | None = None
+    table: Sequence[Sequence[Any]] | None = None
+    code: str = ""
+    tiles: Sequence[Tiles] = ()
+    items: Sequence[str] = ()
 
 
 def write_report(path: str | os.PathLike[str], title: str, sections: Iterable[Section]) -> None:
@@ -78,13 +74,26 @@ def write_report(path: str | os.PathLike[str], title: str, sections: Iterable[Se
     TypeError
         When one of `sections` is not a `Section`.
     """
-    parts = [_section_html(number, section) for number, section in enumerate(sections, start=1)]
+    listed = list(sections)
+    parts = [_section_html(number, section) for number, section in enumerate(listed, start=1)]
+    style = resources.files("multicause.report").joinpath("page.css").read_text(encoding="utf-8")
     page = (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n{''.join(parts)}</body>\n</html>\n"
+        f"<style>\n{style}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n{_contents_html(listed)}"
+        f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n"
     )
     atomic_write(path, page.encode("utf-8"))
+
+
+def _contents_html(sections: Sequence[Section]) -> str:
+    if len(sections) < SHORTEST_WITH_CONTENTS:
+        return ""
+    lines = (
+        f'<li><a href="#section-{number}">{escape(section.heading)}</a></li>\n'
+        for number, section in enumerate(sections, start=1)
+    )
+    return f'<nav aria-label="Contents">\n<ul>\n{"".join(lines)}</ul>\n</nav>\n'
 
 
 def _section_html(number: int, section: Section) -> str:
@@ -96,10 +105,17 @@ def _section_html(number: int, section: Section) -> str:
     parts = [f"<h2>{escape(section.heading)}</h2>\n", _text_html(section.text)]
     if section.table is not None:
         parts.append(_table_html(section.table))
+    if section.code:
+        parts.append(f'<pre class="code" tabindex="0">{escape(section.code)}</pre>\n')
     if section.figure is not None:
         label = escape(section.heading)
-        parts.append(f'<figure role="img" aria-label="{label}">\n{_svg(section.figure, f"figure{number}-")}</figure>\n')
-    return f"<section>\n{''.join(parts)}</section>\n"
+        svg = _svg(section.figure, f"figure{number}-")
+        parts.append(f'<figure class="chart" role="img" aria-label="{label}">\n{svg}</figure>\n')
+    parts += [tiles.html(f"after-{number}-{i}") for i, tiles in enumerate(section.tiles)]
+    if section.items:
+        lines = "".join(f"<li>{escape(item)}</li>\n" for item in section.items)
+        parts.append(f'<ul class="advice">\n{lines}</ul>\n')
+    return f'<section id="section-{number}">\n{"".join(parts)}</section>\n'
 
 
 def _text_html(text: str) -> str:
@@ -107,16 +123,27 @@ def _text_html(text: str) -> str:
     return "".join(f"<p>{escape(paragraph)}</p>\n" for paragraph in paragraphs if paragraph)
 
 
-def _table_html(table: Sequence[tuple[str, Any]]) -> str:
-    rows = (
-        f'<tr><th scope="row">{escape(str(name))}</th><td>{escape(_shown(value))}</td></tr>\n' for name, value in table
+def _table_html(table: Sequence[Sequence[Any]]) -> str:
+    """Pairs are a name and its value; longer rows begin with a header."""
+    rows, head = list(table), ""
+    if rows and len(rows[0]) > 2:
+        cells = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in rows.pop(0))
+        head = f"<thead>\n<tr>{cells}</tr>\n</thead>\n"
+    lines = (
+        f'<tr><th scope="row">{escape(str(name))}</th>'
+        + "".join(f"<td>{escape(_shown(value))}</td>" for value in values)
+        + "</tr>\n"
+        for name, *values in rows
     )
-    return f"<table>\n<tbody>\n{''.join(rows)}</tbody>\n</table>\n"
+    body = f"<table>\n{head}<tbody>\n{''.join(lines)}</tbody>\n</table>\n"
+    return f'<div class="wide">\n{body}</div>\n' if head else body
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, Enum):
         return str(value.value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())
     return f"{value:.6g}" if isinstance(value, Real) and not isinstance(value, Integral) else str(value)
 
 
@@ -127,7 +154,17 @@ def _svg(figure: Figure, prefix: str) -> str:
     buffer = io.StringIO()
     no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     with matplotlib.rc_context({"svg.hashsalt": prefix, "svg.fonttype": "path", "svg.image_inline": True}):
-        figure.savefig(buffer, format="svg", bbox_inches="tight", facecolor="white", metadata=no_metadata)
+        figure.savefig(buffer, format="svg", bbox_inches="tight", facecolor="none", metadata=no_metadata)
     svg = buffer.getvalue()
     svg = svg[svg.index("<svg") :]  # without the XML declaration and the doctype
-    return re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", svg)
+    return _themed(re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{prefix}", svg))
+
+
+def _themed(svg: str) -> str:
+    """Black lines and letters in the page's ink, white areas in the colour of its paper."""
+    svg = re.sub(r"<style type=.*?</style>", "", svg, flags=re.DOTALL)  # would hold for the whole page
+    svg = re.sub(r"(stroke|fill): #000000", rf"\1: {_INK}", svg)
+    svg = re.sub(r"(stroke|fill): #ffffff", rf"\1: {_PAPER}", svg)
+    width = float(re.search(r'width="([\d.]+)pt"', svg)[1])  # type: ignore[index]
+    kept = f'<svg style="min-width: {SMALLEST * width:.0f}pt" stroke-linejoin="round" stroke-linecap="butt" '
+    return svg.replace("<svg ", kept, 1)

@@ -142,7 +142,7 @@ class PlaceSelect:
 
     def begin(
         self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
-    ) -> "LearnedPlaces":
+    ) -> Selector:
         """A selection that is to be learned jointly with a fit."""
         return LearnedPlaces(self, executor, chunks, moments, n_components, seed)
 
@@ -165,6 +165,17 @@ class PlacedMeans(NamedTuple):
     components: np.ndarray  # (n, H')
     placements: np.ndarray  # (n, H', R)
     values: np.ndarray  # (n, H', R)
+
+
+def sparse_places(means: PlacedMeans, n_placements: int) -> Any:
+    """What the kernel takes: the pairs of component and placement that matter, in rising order, and their means."""
+    n_rows = len(means.components)
+    pairs = (means.components[:, :, None] * n_placements + means.placements).reshape(n_rows, -1)
+    order = np.argsort(pairs, axis=1)
+    pairs, values = (np.take_along_axis(a, order, axis=1) for a in (pairs, means.values.reshape(n_rows, -1)))
+    kept = values > SMALLEST_TARGET
+    starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
+    return numba_cpu.load("gp_select").Targets(starts, pairs[kept].astype(np.int32), values[kept])
 
 
 @dataclass(frozen=True)
@@ -288,14 +299,7 @@ class LearnedPlaces(Selector):
         return with_random_ones(self.selection.gp, scores, chunk, n_candidates, (self.seed, self.iteration))
 
     def observe(self, chunk: Chunk, means: PlacedMeans) -> None:
-        n_rows = len(means.components)
-        pairs = (means.components[:, :, None] * self.n_placements + means.placements).reshape(n_rows, -1)
-        order = np.argsort(pairs, axis=1)
-        pairs, values = (np.take_along_axis(a, order, axis=1) for a in (pairs, means.values.reshape(n_rows, -1)))
-        kept = values > SMALLEST_TARGET
-        starts = np.concatenate([[0], np.cumsum(kept.sum(axis=1))])
-        targets = numba_cpu.load("gp_select").Targets(starts, pairs[kept].astype(np.int32), values[kept])
-        chunk.remember(Observed(targets))
+        chunk.remember(Observed(sparse_places(means, self.n_placements)))
 
     def learn(self, iteration: int) -> PlaceSelectionFunction:
         """Take in where the E-step saw something, and now and then the kernel's parameters."""

@@ -32,6 +32,7 @@ from multicause.selection.gaussian_process import (
 SMALLEST_TARGET = 1e-4  # posterior means below it say nothing to the regression
 MOST_PIVOTS = 128  # where the user gives no rank
 LARGEST_VALUE, LARGEST_LOGARITHM = 1e150, 500.0  # whose squares, and exponentials, are numbers
+FIRST = ("random", "model-based")
 _POOL = 2048  # rows among which the pivots are looked for
 _SAMPLE = 300  # rows whose marginal likelihood the kernel's parameters maximise
 
@@ -56,12 +57,19 @@ class GPSelect:
     rank : int or None, default=None
         Pivots at most; None allows 128, or as many as there are data points.
     random_fraction : float, default=0.1
-        Share of the candidates, at least one, that is drawn at random from the latents not chosen, so that none is
-        forgotten. 0 draws none.
+        Share of the candidates, at least one but never the only one, that is drawn at random from the latents not
+        chosen, so that none is forgotten. 0 draws none.
     tolerance : float, default=1e-2
         Share of the kernel's trace that the pivots may leave unexplained.
     max_steps : int, default=20
         Gradients taken at most when the kernel is fitted.
+    first : {"random", "model-based"}, default="random"
+        Candidates of the first iteration, before anything was learned: drawn at random, or those that the model's own
+        selection function chooses, for a fit that starts near its optimum.
+    whole_images : bool, default=False
+        Of InvECA alone: regress the table of all components at all places on the whole image, as the paper does,
+        instead of one regression of windows that all places share. It repeats what it has learned from and says little
+        of new images.
 
     References
     ----------
@@ -85,6 +93,8 @@ class GPSelect:
     random_fraction: float = 0.1
     tolerance: float = 1e-2
     max_steps: int = 20
+    first: str = "random"
+    whole_images: bool = False
 
     def __post_init__(self) -> None:
         vectors = isinstance(self.kernel, Kernel) and self.kernel.requires_vector_input
@@ -97,6 +107,10 @@ class GPSelect:
             _check_count(name, getattr(self, name))
         if self.rank is not None:
             _check_count("rank", self.rank)
+        if self.first not in FIRST:
+            raise ValueError(f"The 'first' of GPSelect must be one of {FIRST}. Got {self.first!r} instead.")
+        if not isinstance(self.whole_images, bool):
+            raise ValueError(f"The 'whole_images' of GPSelect must be a bool. Got {self.whole_images!r} instead.")
         for name in ("random_fraction", "tolerance"):
             value = getattr(self, name)
             if not isinstance(value, Real) or not 0.0 <= float(value) <= 1.0:
@@ -114,6 +128,8 @@ class GPSelect:
         self, executor: InProcess, chunks: Sequence[Chunk], moments: DataMoments, n_components: int, seed: int
     ) -> "GPSelection":
         """A selection that is to be learned jointly with a fit."""
+        if self.whole_images:
+            raise ValueError("GPSelect(whole_images=True) looks for places, which InvECA alone has. Leave it out.")
         return GPSelection(self, executor, chunks, moments, n_components, seed)
 
 
@@ -256,8 +272,8 @@ class GPSelection(Selector):
         return {name: value for name, value in vars(self).items() if name not in ("executor", "chunks", "_rows")}
 
     def candidates(self, chunk: Chunk, n_candidates: int, model_based: ModelBased) -> np.ndarray:
-        """Candidates by what the other rows predict for each row, some drawn at random; at first all are random."""
-        if self.function is None:
+        """Candidates by what the other rows predict for each row, some drawn at random; the first as was asked for."""
+        if self.function is None and self.selection.first == "random":
             scores = np.zeros((chunk.stop - chunk.start, self.n_components))
             everything = replace(self.selection, random_fraction=1.0)
             return with_random_ones(everything, scores, chunk, n_candidates, (self.seed, self.iteration))
@@ -276,7 +292,7 @@ class GPSelection(Selector):
         self._kernels.leave_out(scores, observed.targets, features.leverage)
         return scores
 
-    def observe(self, chunk: Chunk, means: np.ndarray) -> None:
+    def observe(self, chunk: Chunk, means: Any) -> None:
         chunk.remember(Observed(self._kernels.sparse_targets(means, SMALLEST_TARGET)))
 
     def learn(self, iteration: int) -> SelectionFunction:
@@ -303,8 +319,11 @@ class GPSelection(Selector):
         self._coefficients = linalg.cho_solve(self._normal, targets.T)  # (Q, H)
         weights = linalg.solve_triangular(self._factor, self._coefficients, lower=True, trans="T")
         self.iteration = iteration + 1
-        self.function = SelectionFunction(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
+        self.function = self._made(weights)
         return self.function
+
+    def _made(self, weights: np.ndarray) -> SelectionFunction:
+        return SelectionFunction(self.selection, self.kernel.theta, self.mean, self._pivots, weights)
 
     def _fit_kernel(self) -> None:
         """On some of the rows, spread over all of them: their number bounds the cost."""
@@ -381,7 +400,8 @@ def with_random_ones(
 ) -> np.ndarray:
     """The columns of the largest scores, and random ones, which depend on the row and the seeds alone."""
     fraction = selection.random_fraction
-    n_random = min(max(round(fraction * n_candidates), 1), n_candidates) if fraction > 0.0 else 0
+    most = n_candidates if fraction == 1.0 else n_candidates - 1
+    n_random = min(max(round(fraction * n_candidates), 1), most) if fraction > 0.0 else 0
     key = np.random.SeedSequence(seeds).generate_state(1, np.uint64)[0]
     return numba_cpu.load("gp_select").pick(scores, n_candidates, n_random, key, chunk.start)
 

@@ -8,7 +8,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike
 from scipy.ndimage import convolve
 
+from multicause.short_repr import short_repr
 from multicause.tasks.images import as_image, check_known_pixels, like
+from multicause.tasks.noise_level import estimate_noise_level
 from multicause.tasks.variance_stabilisation import CameraNoise, VarianceStabiliser
 
 __all__ = ["CameraNoise", "DenoisedCounts", "denoise_counts", "estimate_camera_noise"]
@@ -21,6 +23,7 @@ BLOCKS_PER_BIN, FEWEST_BINS, MOST_BINS = 150, 4, 60
 SHARE = 0.15  # of the blocks of a brightness, those with the least texture
 ROUNDS = 20  # of reweighting
 TOLERATED = 2.5  # standard errors that a bin may lie above the line before it counts less: texture only adds
+LIKELY_LEVELS = (0.9, 1.1)  # of stabilised noise: an estimated gain is right within a fifth
 SATURATED = 1e-3  # share of equal brightest pixels above which they are taken to be clipped
 
 
@@ -47,6 +50,9 @@ class DenoisedCounts(NamedTuple):
     uncertainty: np.ndarray | None
     camera: CameraNoise
 
+    def __repr__(self) -> str:
+        return short_repr(self)
+
 
 def denoise_counts(
     image: ArrayLike,
@@ -69,7 +75,7 @@ def denoise_counts(
         The noisy image.
     denoise : callable
         A denoiser of additive Gaussian noise: it is given a floating-point image and the standard deviation of its
-        noise, None for it to find out, and returns a result with `image`, `estimator` and perhaps `uncertainty`.
+        noise, and returns a result with `image`, `estimator` and perhaps `uncertainty`.
     noise : {"poisson", "poisson-gaussian"}
         Kind of noise.
     gain, offset, read_noise : float or None, default=None
@@ -85,8 +91,8 @@ def denoise_counts(
     camera = estimate_camera_noise(image, noise=noise, gain=gain, offset=offset, read_noise=read_noise)
     pixels = np.asarray(image, dtype=np.float64)
     stabiliser = VarianceStabiliser(camera)
-    # an estimated gain may be a few per cent off: then the denoiser had better measure what is left
-    result = denoise(stabiliser.transform(pixels), None if gain is None else 1.0)
+    stabilised = stabiliser.transform(pixels)
+    result = denoise(stabilised, _level_of(stabilised) if gain is None else 1.0)
     deviation = getattr(result, "uncertainty", None)
     return DenoisedCounts(
         like(image, stabiliser.inverse(result.image), value_range),
@@ -95,6 +101,16 @@ def denoise_counts(
         None if deviation is None else deviation * stabiliser.inverse_slope(result.image),
         camera,
     )
+
+
+def _level_of(stabilised: np.ndarray) -> float:
+    """Standard deviation of the noise of counts that an estimated gain has stabilised: one, but for the gain's error.
+
+    Where it is dark, no transform stabilises counts. Smooth dark parts would make the noise of all others too small.
+    """
+    channels = np.moveaxis(as_image(stabilised), 2, 0)
+    measured = float(np.median([estimate_noise_level(channel) for channel in channels]))
+    return float(np.clip(measured, *LIKELY_LEVELS))
 
 
 def estimate_camera_noise(

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from multicause.execution.in_process import single_threaded_blas
+from multicause.short_repr import short_repr
 from multicause.tasks import mixture_denoising
 from multicause.tasks.camera_noise import DenoisedCounts, check_camera, denoise_counts
 from multicause.tasks.devices import task_device
@@ -38,6 +39,9 @@ class DenoisedImage(NamedTuple):
     noise_level: float
     estimator: Any
     uncertainty: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def denoise_image(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from multicause.backends.numba_cpu.incomplete_gaussians import most_likely, posteriors
+from multicause.backends import numba_cpu
 from multicause.execution.in_process import effective_threads
 
 BLOCK_ROWS = 4096
@@ -210,3 +210,12 @@ def _less(covariances: np.ndarray, noise_variance: float) -> np.ndarray:
     values, vectors = np.linalg.eigh(covariances)
     values = np.maximum(values - noise_variance, TOLD_RIDGE * noise_variance)
     return (vectors * values[:, None]) @ vectors.transpose(0, 2, 1)
+
+
+def most_likely(*arguments):
+    """See `backends.numba_cpu.incomplete_gaussians`, as all kernels loaded where it is needed."""
+    return numba_cpu.load("incomplete_gaussians").most_likely(*arguments)
+
+
+def posteriors(*arguments):
+    return numba_cpu.load("incomplete_gaussians").posteriors(*arguments)

@@ -9,6 +9,7 @@ from scipy.interpolate import LinearNDInterpolator
 from scipy.ndimage import gaussian_filter, maximum_filter
 from sklearn.utils import check_random_state
 
+from multicause.short_repr import short_repr
 from multicause.tasks.devices import task_device
 from multicause.tasks.gap_noise import noise_level_of_known
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
@@ -50,6 +51,9 @@ class InpaintedImage(NamedTuple):
     estimator: Any
     noise_level: float
     uncertainty: np.ndarray | None
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def inpaint_image(

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from multicause.estimators import GSC
+from multicause.short_repr import short_repr
 from multicause.tasks.devices import task_device
 from multicause.tasks.patches import some_of
 
@@ -35,6 +36,9 @@ class SeparatedSources(NamedTuple):
     mixing: np.ndarray
     mean: np.ndarray
     estimator: Any
+
+    def __repr__(self) -> str:
+        return short_repr(self)
 
 
 def separate_sources(

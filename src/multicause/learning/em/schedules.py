@@ -100,6 +100,11 @@ class Annealing:
     classification: DataClassification | None = None
     noise_scale: float | None = None
 
+    @classmethod
+    def of(cls, value: "Annealing | float | None") -> "Annealing | None":
+        """A schedule, or the one that begins at the temperature given; None stays None."""
+        return value if value is None or isinstance(value, Annealing) else cls(float(value))
+
     def __post_init__(self) -> None:
         if not LARGEST_TEMPERATURE >= self.initial >= self.final >= 1.0:
             raise ValueError(

@@ -24,8 +24,8 @@ _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other th
 def start_clusters(em: EM, rng: np.random.Generator, rows_per_cluster: int | None = None) -> Any:
     """Parameters of a mixture from a few steps of k-means, after k-means++.
 
-    A step of k-means is an E-step with one candidate among clusters of equal weights and shapes. `rows_per_cluster`
-    seeks the means in so many rows, drawn at random; the last step alone sees all.
+    A step of k-means is an E-step with one candidate among clusters of equal weights and shapes. Where it is told
+    `rows_per_cluster`, means are sought in so many rows, drawn at random, and the last step alone sees all.
     """
     model: Any = em.model
     some = em if rows_per_cluster is None else _on_some_rows(em, rng, rows_per_cluster * model.n_components)
