@@ -26,19 +26,22 @@ Examples:
 )
 @click.option("--list", "list_only", is_flag=True, help="List the benchmarks.")
 @click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="cuda: only what is measured on an NVIDIA GPU.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for a record of each, bench-NAME.json.")
 @force_option
 @json_option
 @click.pass_context
-def command(ctx: click.Context, names: tuple[str, ...], list_only: bool, quick: bool, output: Path | None) -> None:
+def command(
+    ctx: click.Context, names: tuple[str, ...], list_only: bool, quick: bool, device: str | None, output: Path | None
+) -> None:
     """Run the benchmarks NAME..., or all of them. The exit code is 1 if one falls short."""
-    from multicause.experiments.bench import BENCHMARKS
+    from multicause.experiments.bench import BENCHMARKS, ON_DEVICES
 
     if list_only:
         say("\n".join(BENCHMARKS), benchmarks=list(BENCHMARKS))
         finish()
         return
-    short, chosen = False, choose("benchmark", names, BENCHMARKS)
+    short, chosen = False, choose("benchmark", names, ON_DEVICES if device == "cuda" else BENCHMARKS)
     check_files({}, {name: output and output / f"bench-{name}.json" for name in chosen})
     for name, benchmark in chosen.items():
         rows = benchmark(quick)

@@ -22,6 +22,7 @@ EXTRAS = {
     "audio": ("soundfile",),
     "image": ("skimage", "tifffile"),
     "arrays": ("h5py", "zarr"),
+    "cuda": ("cupy",),
 }  # as in pyproject.toml
 
 
@@ -83,16 +84,15 @@ def _machine() -> Iterator[tuple[str, Any]]:
 
 
 def _gpu() -> str:
-    problem = _import_problem("cupy")
-    if problem is not None:
-        return "no CUDA support installed"
-    import cupy
+    from multicause.backends import cuda
 
-    try:
-        n_devices = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
-        return f"cupy {cupy.__version__}, but no usable device: {describe(error)}"
-    return f"cupy {cupy.__version__}, {n_devices} device{'s' if n_devices != 1 else ''}"
+    problem = cuda.problem()
+    if problem is not None:
+        return f"none for device='cuda': {problem}"
+    xp = cuda.runtime().xp
+    device = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)
+    memory = device["totalGlobalMem"] / 2**30
+    return f"{device['name'].decode()}, {memory:.0f} GiB, cupy {xp.__version__}: device='cuda' works"
 
 
 def _folders() -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from multicause.cli.parameters import (
     InputFile,
     OutputFile,
     check_files,
+    device_option,
     force_option,
     given,
     seed_option,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 MODELS = ("linca", "etnmf", "gsc", "nonlinear-gsc", "mca", "mca3", "restricted-mca", "upoe")
 OF_SEVERAL_NOISES = ("etnmf", "gsc", "mca")
+OF_DEVICES = ("linca", "etnmf", "gsc", "mca")
 OF_ALL_STATES = {"mca3": "three", "restricted-mca": "two"}  # most active latents; all states are weighed
 
 _OF_SELECTION = {
@@ -73,6 +75,7 @@ Examples:
 @click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
 @seed_option
 @threads_option
+@device_option
 @click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://10.0.0.1:8786.")
 @click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
 @click.option(
@@ -188,6 +191,8 @@ def _estimator(
         chosen["n_candidates"] = None
     if model in OF_ALL_STATES:
         _refuse_truncation(model, chosen)
+    if "device" in chosen and model not in OF_DEVICES:
+        raise click.UsageError(f"--model {model} runs on the processor alone: leave out --device.")
     if "noise" in chosen and model not in OF_SEVERAL_NOISES:
         raise click.UsageError(f"--model {model} has one kind of noise: leave out --noise.")
     if model == "nonlinear-gsc" and "max_active" in chosen:
@@ -257,7 +262,9 @@ def _learn(estimator: Any, X: np.ndarray, names: list[str] | None, keeping: dict
         except KeyboardInterrupt:
             if not hasattr(estimator, "components_"):
                 raise
-    estimator.set_params(verbose=0, n_jobs=None)  # of this run, not of the model
+    of_this_run = {"verbose": 0, "n_jobs": None, "device": "cpu"}  # and not of the model
+    known = estimator.get_params(deep=False)
+    estimator.set_params(**{name: value for name, value in of_this_run.items() if name in known})
     if names is not None:
         estimator.feature_names_in_ = np.asarray(names, dtype=object)
 

@@ -12,6 +12,7 @@ from multicause.cli.parameters import (
     InputFile,
     OutputImage,
     check_files,
+    device_option,
     force_option,
     given,
     seed_option,
@@ -45,6 +46,7 @@ Examples:
 @click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
 @seed_option
 @threads_option
+@device_option
 @force_option
 @json_option
 def command(

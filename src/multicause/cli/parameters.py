@@ -21,6 +21,11 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 seed_option = click.option("--seed", "random_state", type=SEED, help="Seed of the start.")
 threads_option = click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Threads. [default: all cores]")
+device_option = click.option(
+    "--device",
+    type=click.Choice(["cpu", "cuda", "auto"]),
+    help="Compute on the processor, on an NVIDIA GPU, or there where one is at hand. [default: cpu]",
+)
 
 
 def force_option(command: Command) -> Command:
@@ -141,3 +146,12 @@ def _refuse_equal(inputs: Files, outputs: Files) -> None:
 def given(settings: dict[str, Any]) -> dict[str, Any]:
     """The settings that were given; what is left out keeps its own default."""
     return {name: value for name, value in settings.items() if value is not None}
+
+
+def move_to(estimator: Any, device: str | None) -> None:
+    """Let a model answer on a device, where it can."""
+    if device is None:
+        return
+    if "device" not in estimator.get_params(deep=False):
+        raise click.UsageError(f"{type(estimator).__name__} runs on the processor alone: leave out --device.")
+    estimator.set_params(device=device)

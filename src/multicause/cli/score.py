@@ -6,7 +6,7 @@ import click
 
 from multicause.cli.inputs import load, read_data_for
 from multicause.cli.outputs import write_out
-from multicause.cli.parameters import INPUT, InputFile, OutputTable, check_files, force_option
+from multicause.cli.parameters import INPUT, InputFile, OutputTable, check_files, device_option, force_option, move_to
 from multicause.cli.telling import finish, json_option, say
 
 EXAMPLES = """\b
@@ -21,12 +21,14 @@ Examples:
 @click.argument("model", type=INPUT)
 @click.argument("data", type=InputFile("table"))
 @click.option("--per-sample", type=OutputTable(), metavar="OUT", help="Also write the value of each row; - prints it.")
+@device_option
 @force_option
 @json_option
-def command(model: Path, data: Path, per_sample: Path | None) -> None:
+def command(model: Path, data: Path, device: str | None, per_sample: Path | None) -> None:
     """Print the mean log-likelihood of the rows of DATA, truncated where the model's posterior is."""
     check_files({"MODEL": model, "DATA": data}, {"--per-sample": per_sample})
     estimator = load(model)
+    move_to(estimator, device)
     values = estimator.score_samples(read_data_for(estimator, data))
     if per_sample is not None:
         write_out(per_sample, values, ["log_likelihood"])

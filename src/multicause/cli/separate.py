@@ -11,6 +11,7 @@ from multicause.cli.parameters import (
     AT_LEAST_ONE,
     InputFile,
     check_files,
+    device_option,
     force_option,
     given,
     seed_option,
@@ -39,6 +40,7 @@ Examples:
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
 @seed_option
 @threads_option
+@device_option
 @force_option
 @json_option
 def command(mixture: Path, output: Path | None, **settings: Any) -> None:

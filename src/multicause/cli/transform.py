@@ -6,7 +6,7 @@ import click
 
 from multicause.cli.inputs import column_names, load, read_data_for
 from multicause.cli.outputs import write_out
-from multicause.cli.parameters import INPUT, InputFile, OutputTable, check_files, force_option
+from multicause.cli.parameters import INPUT, InputFile, OutputTable, check_files, device_option, force_option, move_to
 from multicause.cli.telling import finish, json_option, say
 
 EXAMPLES = """\b
@@ -22,12 +22,14 @@ Examples:
 @click.argument("data", type=InputFile("table"))
 @click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write; - is standard output.")
 @click.option("--reconstruct", is_flag=True, help="Write the data that the latents explain, without noise.")
+@device_option
 @force_option
 @json_option
-def command(model: Path, data: Path, output: Path, reconstruct: bool) -> None:
+def command(model: Path, data: Path, output: Path, device: str | None, reconstruct: bool) -> None:
     """Write the latents' probabilities, coefficients or projections for each row of DATA."""
     check_files({"MODEL": model, "DATA": data}, {"--output": output})
     estimator = load(model)
+    move_to(estimator, device)
     X = read_data_for(estimator, data)
     if reconstruct:
         values, names = estimator.reconstruct(X), column_names(estimator)

@@ -41,6 +41,7 @@ from multicause.estimators.data_checks import (
 from multicause.estimators.encoder_names import EncoderNames
 from multicause.estimators.learned_checks import check_count, check_run
 from multicause.execution import Chunk, InProcess, RowSource, executor_for, on, reader_for, row_source, split
+from multicause.execution.on_device import is_on_device
 from multicause.learning import Outcome, Stop
 from multicause.learning.checkpoints import Checkpoint, Every, digest_of_array, digest_of_value
 from multicause.learning.driver import Progress
@@ -361,11 +362,16 @@ class MulticauseEstimator(
 
     @contextmanager
     def _kept_on_errors(self) -> Iterator[None]:
-        """A context in which an error leaves the estimator as it was: data that are refused cost no earlier fit."""
+        """A context in which an error leaves the estimator as it was: data that are refused cost no earlier fit.
+
+        A device that fails costs nothing either: what was learned by then is kept.
+        """
         before = dict(vars(self))
         try:
             yield
-        except BaseException:
+        except BaseException as error:
+            if getattr(error, "outcome", None) is not None:
+                raise
             for name in vars(self).keys() - before.keys() - set(OF_CALLBACKS):
                 delattr(self, name)
             self.__dict__.update(before)
@@ -446,10 +452,10 @@ class MulticauseEstimator(
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
         """The answers to `question` for all rows of X, in X's precision where that is wanted."""
         X = self._validate_fitted(X)
-        model = self._prepared()
-        chunks = split(X, self._n_features_out, self._chunk_size)
         with self._executor(X) as executor:
-            answers = list(executor.map(lambda chunk: question(model, chunk), chunks))
+            model = self._prepared()
+            chunks = executor.split(X, self._n_features_out, self._chunk_size)
+            answers = executor.answers(lambda chunk: question(model, chunk), chunks)
         return np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
 
     def _checkpoint(
@@ -458,13 +464,13 @@ class MulticauseEstimator(
         """What writes the checkpoint of a fit whose parameters are of the class of `params`; `more` identifies it."""
         if keeping.checkpoint is None:
             return None
-        settings = self.get_params(deep=False)
+        settings, data = self.get_params(deep=False), chunks[0].X
         of_the_run = {"n_jobs", "verbose"}
         if isinstance(self.random_state, np.random.RandomState):
             of_the_run.add("random_state")  # the seed that was drawn is in the file
         identity = {
             "the estimator": type(self).__name__,
-            "the data": digest_of_array(chunks[0].X),
+            "the data": digest_of_array(chunks[0].fetch(data) if is_on_device(data) else data),
             "the weights": digest_of_array(chunks[0].weights),
             "the size of chunks": str(chunks[0].stop),
             **{f"'{name}'": digest_of_value(value) for name, value in settings.items() if name not in of_the_run},

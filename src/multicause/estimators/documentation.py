@@ -63,6 +63,9 @@ ARGUMENTS = {
     "verbose": """int, default=0
         1 shows progress, on a terminal and in a notebook. The logger "multicause" tells of fits (INFO) and of each
         iteration (DEBUG), whatever this is.""",
+    "device": """{"cpu", "cuda", "auto"}, default="cpu"
+        Where E-steps are computed: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand and
+        the data are many. Arrays of CuPy, or of any library that shares them by DLPack, stay on the GPU.""",
 }
 ATTRIBUTES = {
     "components_": """ndarray of shape (n_components, n_features)
@@ -93,7 +96,7 @@ ATTRIBUTES = {
     "feature_names_in_": """ndarray of shape (n_features_in_,)
         Names of the features, where X had string column names.""",
 }
-_OF_THE_RUN = ("max_iter", "tol", "n_init", "warm_start", "random_state", "n_jobs", "verbose")  # come last
+_OF_THE_RUN = ("max_iter", "tol", "n_init", "warm_start", "random_state", "n_jobs", "device", "verbose")  # come last
 _ALWAYS = (
     "free_energy_", "n_iter_", "stop_", "unused_components_", "stream_", "selection_function_", "n_features_in_",
     "feature_names_in_",

@@ -11,10 +11,10 @@ import numpy as np
 
 from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
+from multicause.backends.cuda import DeviceError
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.learned_checks import check_floats
-from multicause.execution import split
 from multicause.learning import EM, Outcome, Stop, run
 from multicause.learning.checkpoints import digest_of_value
 from multicause.learning.driver import Learner, Progress
@@ -160,15 +160,20 @@ class EMEstimator(MulticauseEstimator):
 
     def _learn_components(self, n_components: int, X: np.ndarray, weights: np.ndarray | None, keeping: Keeping) -> Stop:
         refuse_too_many(type(self).__name__, n_components, X.shape[1])
-        chunks = split(X, n_components, self._chunk_size, weights)
         with self._executor(X) as executor:
+            chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
             if self._is_about_zero:
                 _warn_of_background(moments, type(self).__name__)
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
-            outcome = self._best_of_restarts(em, fit, X, keeping)
+            try:
+                outcome = self._best_of_restarts(em, fit, X, keeping)
+            except DeviceError as error:
+                if error.outcome is not None:
+                    self._keep(error.outcome, X.dtype)
+                raise
         unused = unused_components(outcome.params, moments.weight)
         if unused.size and outcome.stop is Stop.CONVERGED:
             outcome = outcome._replace(stop=Stop.COMPONENTS_UNUSED)

@@ -110,6 +110,9 @@ class ETNMF(TruncatedDictionaryEstimator):
     def _needs_background(self) -> bool:
         return True
 
+    def _without_kernel(self) -> str | None:
+        return "noise='poisson'" if self.noise == "poisson" else super()._without_kernel()
+
     def _source_of(self, X):
         return CsrRows(X) if self.noise == "poisson" and issparse(X) else super()._source_of(X)
 

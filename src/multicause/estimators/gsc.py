@@ -135,6 +135,10 @@ class GSC(TruncatedDictionaryEstimator):
                 )
         return FactoredPosterior()
 
+    def _without_kernel(self) -> str | None:
+        settings = {"posterior='factored'": self.posterior == "factored", "slab='full'": self.slab == "full"}
+        return next((what for what, asked in settings.items() if asked), super()._without_kernel())
+
     def _attributes(self, params: SpikeSlabParams, dtype) -> dict[str, Any]:
         attributes = super()._attributes(params, dtype)
         if self.noise == "full":

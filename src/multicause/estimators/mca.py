@@ -103,6 +103,10 @@ class MCA(TruncatedDictionaryEstimator):
     def _needs_background(self) -> bool:
         return self.noise == "exponential"
 
+    def _without_kernel(self) -> str | None:
+        gaussian = isinstance(self._noise, GaussianNoise)
+        return super()._without_kernel() if gaussian else f"noise={self.noise!r}"
+
     def _check_range(self, X, reset, start=0):
         name = f"MCA(noise={self.noise!r})"
         if self._noise.lowest == 0.0:

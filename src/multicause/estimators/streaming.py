@@ -10,8 +10,7 @@ from multicause import interrupts
 from multicause._compat import Interval, partial_fit_context
 from multicause.estimators.base import Keeping, seed_of
 from multicause.estimators.data_checks import checked_weights
-from multicause.estimators.em_estimator import SelectingEstimator
-from multicause.execution import split
+from multicause.estimators.devices import DeviceEstimator
 from multicause.learning import EM, Outcome, Stop
 from multicause.learning.em.online import BatchResult, Seen, StepSizes, learn_batch, pooled
 from multicause.learning.initialisation.moments import data_moments
@@ -19,7 +18,7 @@ from multicause.models import DataMoments
 
 
 @dataclass(eq=False, repr=False)
-class StreamingEstimator(SelectingEstimator):
+class StreamingEstimator(DeviceEstimator):
     """Base of those with a `partial_fit`."""
 
     _: KW_ONLY
@@ -27,7 +26,7 @@ class StreamingEstimator(SelectingEstimator):
     learning_offset: Any = 2.0
 
     _parameter_constraints = {
-        **SelectingEstimator._parameter_constraints,
+        **DeviceEstimator._parameter_constraints,
         "learning_decay": [Interval(Real, 0.5, 1.0, closed="right")],
         "learning_offset": [Interval(Real, 0.0, None, closed="left")],
     }
@@ -77,7 +76,7 @@ class StreamingEstimator(SelectingEstimator):
         rng = np.random.default_rng(np.random.SeedSequence(stream["seed"], spawn_key=(n_before,)))
         sizes = StepSizes(float(self.learning_decay), float(self.learning_offset))
         with self._executor(X) as executor:
-            chunks = split(X, n_components, self._chunk_size, weights)
+            chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = pooled(None if seen is None else seen.moments, data_moments(executor, chunks))
             fit = self._fit_of(n_components, moments)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from multicause._compat import StrOptions
+from multicause.backends import cuda
 from multicause.estimators.base import COUNT, NOT_NEGATIVE, POSITIVE
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit
@@ -16,6 +17,7 @@ from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Outcome, Plan, Stop
 from multicause.learning.initialisation.clusters import best_clusters, start_clusters
 from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
+from multicause.models.factor_mixture import eigen_solver
 from multicause.posteriors import TruncatedPosterior
 from multicause.selection import GPSelect
 
@@ -237,6 +239,12 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
                 f"n_samples = {len(X)}. Use fewer components."
             )
         return X
+
+    def _without_kernel(self) -> str | None:
+        return "selection='neighbours'" if self.selection == "neighbours" else super()._without_kernel()
+
+    def _beside_device(self):
+        return eigen_solver(cuda.runtime().eigh) if self.covariance_type == "factor" else None
 
     @property
     def _given_start(self) -> str:

@@ -40,6 +40,14 @@ class Chunk:
         """The chunk's rows as a contiguous float64 array."""
         return for_kernels(self.X[self.start : self.stop])
 
+    def place(self, array: Any) -> Any:
+        """An array where the rows are: beside the processor, unless the chunk is on a device."""
+        return array
+
+    def fetch(self, array: Any) -> np.ndarray:
+        """An array that was computed from the rows, beside the processor."""
+        return array
+
     def remember(self, value: Any) -> None:
         self.memory[type(value)] = value
 

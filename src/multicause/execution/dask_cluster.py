@@ -66,6 +66,8 @@ class DaskCluster(InProcess):
         Seconds without any worker after which a call gives up.
     """
 
+    is_here = False
+
     def __init__(self, client: Client, timeout: float = 60.0):
         super().__init__(1)
         self.client, self.timeout = client, timeout

@@ -8,10 +8,11 @@ from contextlib import ExitStack
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from multicause import interrupts
-from multicause.execution.chunks import Chunk
+from multicause.execution.chunks import Chunk, split
 from multicause.execution.work_arrays import forget_work_arrays
 
 Item = TypeVar("Item")
@@ -82,6 +83,8 @@ class InProcess:
     Results never depend on the number of threads: chunks are given, and their results meet in a fixed binary tree.
     """
 
+    is_here = True  # whether small tasks are as quick as anywhere
+
     def __init__(self, n_threads: int = 1):
         self.n_threads = n_threads
         self._pool: ThreadPoolExecutor | None = None
@@ -101,6 +104,12 @@ class InProcess:
             self._stack.close()
             self._pool = None
 
+    def split(
+        self, X: Any, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
+    ) -> list[Chunk]:
+        """X cut into chunks that suit what they are worked on with."""
+        return split(X, n_components, chunk_size, weights)
+
     def map(self, task: Callable[[Item], Result], chunks: Sequence[Item]) -> Iterator[Result]:
         """Results in the order of the chunks; only a few chunks are under way at any time."""
         if self._pool is None:
@@ -113,6 +122,10 @@ class InProcess:
                 yield _result(under_way.popleft())
         while under_way:
             yield _result(under_way.popleft())
+
+    def answers(self, task: Callable[[Item], Any], chunks: Sequence[Item]) -> list[Any]:
+        """Arrays for all chunks, where their data are."""
+        return list(self.map(task, chunks))
 
     def map_reduce(
         self,

@@ -11,6 +11,7 @@ import numpy as np
 from multicause.execution import InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.bench_counts import compare_on_counts
+from multicause.experiments.bench_cuda import compare_devices
 from multicause.experiments.bench_defaults import plain_calls
 from multicause.experiments.bench_threads import GSC, LINCA, MCA, compare_threads
 from multicause.experiments.bench_upoe import ratios
@@ -98,6 +99,12 @@ def threads(quick: bool = False) -> list[Line]:
     return [Line(*line) for line in compare_threads(quick)]
 
 
+def on_cuda(quick: bool = False) -> list[Line]:
+    """E-steps and iterations on a GPU, beside its roofline and all cores."""
+    return [Line(*line) for line in compare_devices(quick)]
+
+
+ON_DEVICES = {"cuda": on_cuda}
 BENCHMARKS = {
     "linca": linca,
     "mca": mca,

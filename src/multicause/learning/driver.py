@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from multicause import interrupts
+from multicause.backends.cuda import DeviceError
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Consumer, Record
 from multicause.learning.stopping import Stop, StoppingRule, fallen
@@ -100,11 +101,17 @@ def run(
         if last is None:
             raise
         stop = Stop.INTERRUPTED
+    except DeviceError as error:
+        error.outcome = None if last is None else _outcome(*last, history, Stop.DEVICE_FAILED)
+        raise
     assert last is not None
-    record, n_records = last
-    n_iter = n_records - 1 if record.n_iter is None else record.n_iter
-    outcome = Outcome(record.params, np.array(history[:n_records]), n_iter, stop, record.selection_function)
+    record, outcome = last[0], _outcome(*last, history, stop)
     return outcome if stop in (Stop.CALLBACK, Stop.INTERRUPTED) else _back_to_best(outcome, best, record, tol)
+
+
+def _outcome(record: Record, n_records: int, history: list[float], stop: Stop) -> Outcome:
+    n_iter = n_records - 1 if record.n_iter is None else record.n_iter
+    return Outcome(record.params, np.array(history[:n_records]), n_iter, stop, record.selection_function)
 
 
 def _next(steps: Iterator[Record]) -> Record | None:

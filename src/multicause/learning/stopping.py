@@ -22,6 +22,7 @@ class Stop(Enum):
     BATCH_LEARNED = "partial_fit learned from one batch; more may follow"
     CALLBACK = "a callback asked to stop"
     INTERRUPTED = "the fit was interrupted; the last completed iteration is kept"
+    DEVICE_FAILED = "the GPU failed; the last completed iteration is kept"
     PARAMETERS_GIVEN = "the parameters were given, not learned"
 
     def __str__(self) -> str:

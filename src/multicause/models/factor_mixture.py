@@ -1,7 +1,10 @@
 """A mixture of probabilistic principal components: a few directions per cluster, and noise in all others."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -10,6 +13,27 @@ from multicause.models.gaussian_mixture import GaussianMixture, GaussianMixtureP
 
 SAME = 1e-9  # of the noise: a variance that exceeds it by no more is noise
 _MOST_ROUNDS = 100
+
+
+class _Decomposed(NamedTuple):
+    """Covariances that an M-step put together from their parts: the E-step after it need not take them apart again."""
+
+    covariances: np.ndarray
+    spread: np.ndarray  # (C, D)
+    directions: np.ndarray  # (C, D, D)
+
+
+_memory: ContextVar[list[_Decomposed] | None] = ContextVar("last_decomposed", default=None)
+
+
+@contextmanager
+def remembering_decompositions() -> Iterator[None]:
+    """A context in which they are remembered: quicker, but a fit that is resumed ends with other last bits."""
+    token = _memory.set([])
+    try:
+        yield
+    finally:
+        _memory.reset(token)
 
 
 @dataclass(frozen=True)
@@ -44,12 +68,18 @@ class FactorMixture(GaussianMixture):
         if not used.any():
             return dense
         covariances = dense.covariances.copy()
-        covariances[used] = self._constrained(dense.covariances[used], statistics.r[used])
+        covariances[used], spread, directions = self._constrained(dense.covariances[used], statistics.r[used])
+        memory = _memory.get()
+        if memory is not None and used.all():
+            memory[:] = [_Decomposed(covariances, spread, directions)]
         return dense._replace(covariances=covariances)
 
     def decompose(self, params: GaussianMixtureParams) -> tuple[np.ndarray, np.ndarray]:
         """Variances (C, D) in rising order and directions (C, D, D) in the columns, of every Sigma_c."""
         covariances = params.covariances
+        for known in _memory.get() or ():
+            if known.covariances is covariances:
+                return known.spread, known.directions
         diagonals = np.einsum("cdd->cd", covariances)
         if np.count_nonzero(covariances) > np.count_nonzero(diagonals):
             return _eigen(covariances)
@@ -71,12 +101,15 @@ class FactorMixture(GaussianMixture):
         """A cluster without directions: as wide as the data on average."""
         return np.eye(self.n_features) * variance.mean()
 
-    def _constrained(self, covariances: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """The most likely covariances of this form, given dense ones and how many data points each comes from."""
+    def _constrained(self, covariances: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The most likely covariances of this form, given dense ones and how many data points each comes from.
+
+        Their variances, in rising order, and directions come with them.
+        """
         variances, directions = _eigen(covariances)
         noise = self._noise_of(variances, sizes)
         spread = np.where(self._are_kept(variances, noise, sizes), variances, noise)
-        return np.einsum("cik,ck,cjk->cij", directions, spread, directions, optimize=True)
+        return np.einsum("cik,ck,cjk->cij", directions, spread, directions, optimize=True), spread, directions
 
     def _are_kept(self, variances: np.ndarray, noise: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Which directions are factors, (C, D); variances rise along a row, and noise is (C, 1)."""
@@ -106,7 +139,24 @@ class FactorMixture(GaussianMixture):
         return np.broadcast_to(np.reshape(mean, (-1, 1)), (len(variances), 1))
 
 
+EigenSolver = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+_solver: ContextVar[EigenSolver | None] = ContextVar("eigen_solver", default=None)
+
+
+@contextmanager
+def eigen_solver(solver: EigenSolver) -> Iterator[None]:
+    """A context in which this function decomposes covariances (C, D, D), all of them at once."""
+    token = _solver.set(solver)
+    try:
+        yield
+    finally:
+        _solver.reset(token)
+
+
 def _eigen(covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvalues (C, D) in rising order, and eigenvectors (C, D, D); one by one, several times faster than NumPy's."""
+    solver = _solver.get()
+    if solver is not None:
+        return solver(covariances)
     pairs = [linalg.eigh(covariance, driver="evd", check_finite=False) for covariance in covariances]
     return np.stack([values for values, _ in pairs]), np.stack([vectors for _, vectors in pairs])

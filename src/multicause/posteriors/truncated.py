@@ -1,16 +1,19 @@
 """The truncated posterior: exact inference among the latents that a selection function picks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from multicause.execution.chunks import Chunk, rows_in_memory
+from multicause.execution.on_device import DeviceChunk
 from multicause.models.base import heated
 from multicause.posteriors.base import EStepResult, PreparedPosterior
+from multicause.posteriors.device_steps import Unsupported, on_device
 from multicause.posteriors.e_steps import DefinitionEStep, SharedSums, TruncatedEStep, e_step_of
+from multicause.posteriors.on_device import TruncatedOnDevice
 from multicause.selection.base import Selection, Selector, are_indices, selector_of
 
 
@@ -96,12 +99,50 @@ class TruncatedPosterior:
         if self.n_near is not None and self.n_near < model.n_components:
             e_step.search_locally(self.n_near)
         selector = selector_of(self.keeps_all(model), model.n_components, selector)
-        return PreparedTruncated(self, e_step, selector)
+        return PreparedTruncated(TruncatedHere(self, e_step, selector))
 
 
 @dataclass(frozen=True)
 class PreparedTruncated(PreparedPosterior):
-    """A truncated posterior at given parameters."""
+    """A truncated posterior at given parameters: it answers where a chunk is."""
+
+    here: "TruncatedHere"
+    elsewhere: dict[Any, TruncatedOnDevice] = field(default_factory=dict, compare=False)  # by device and precision
+
+    def statistics(self, chunk: Chunk) -> EStepResult:
+        return self._at(chunk).statistics(chunk)
+
+    def together(self, chunks: Sequence[Chunk]) -> "Together | None":
+        return None if isinstance(chunks[0], DeviceChunk) else self.here.together(chunks)
+
+    def free_energies(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).free_energies(chunk)
+
+    def means(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).means(chunk)
+
+    def codes(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).codes(chunk)
+
+    def reconstructions(self, chunk: Chunk) -> np.ndarray:
+        return self._at(chunk).reconstructions(chunk)
+
+    def clean(self, chunk: Chunk) -> np.ndarray:
+        """Posterior means and variances of the noiseless data, (N, 2, D), where the E-step knows them."""
+        return self._at(chunk).clean(chunk)
+
+    def _at(self, chunk: Chunk) -> Any:
+        if not isinstance(chunk, DeviceChunk):
+            return self.here
+        place = chunk.runtime, chunk.data.dtype
+        if place not in self.elsewhere:
+            self.elsewhere[place] = self.here.moved_to(*place)
+        return self.elsewhere[place]
+
+
+@dataclass(frozen=True)
+class TruncatedHere:
+    """The same beside the processor."""
 
     posterior: TruncatedPosterior
     e_step: TruncatedEStep
@@ -119,6 +160,20 @@ class PreparedTruncated(PreparedPosterior):
             chunk.remember(KeptCandidates(candidates))
         self.selector.observe(chunk, accumulated.means)
         return EStepResult(float(accumulated.free_energies @ weights), accumulated.statistics)
+
+    def moved_to(self, runtime: Any, dtype: Any) -> TruncatedOnDevice:
+        """The same on a device."""
+        keeps_all, posterior = self.selector.keeps_all, self.posterior
+        lacking = {
+            "monotone=True": posterior.monotone,
+            "search among neighbours": posterior.n_near is not None,
+            "selection that is learned": not (keeps_all or type(self.selector) is Selector),
+        }
+        for what, asked in lacking.items():
+            if asked:
+                raise Unsupported(f"There is no {what} on a GPU. Leave it out, or use device='cpu'.")
+        e_step = on_device(self.e_step, runtime, dtype)
+        return TruncatedOnDevice(e_step, posterior.n_candidates, keeps_all, posterior.greedy)
 
     def together(self, chunks: Sequence[Chunk]) -> Together | None:
         rows = rows_in_memory(chunks) if self._is_plain else None
@@ -149,7 +204,6 @@ class PreparedTruncated(PreparedPosterior):
         return self.e_step.reconstruct(*self._begin(chunk))
 
     def clean(self, chunk: Chunk) -> np.ndarray:
-        """Posterior means and variances of the noiseless data, (N, 2, D), where the E-step knows them."""
         return self.e_step.clean(*self._begin(chunk))
 
     def _begin(self, chunk: Chunk) -> tuple[Any, np.ndarray]:

@@ -9,6 +9,7 @@ from multicause.execution.in_process import single_threaded_blas
 from multicause.short_repr import short_repr
 from multicause.tasks import mixture_denoising
 from multicause.tasks.camera_noise import DenoisedCounts, check_camera, denoise_counts
+from multicause.tasks.devices import task_device
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
 from multicause.tasks.patches import Merge, Patches, with_progress
 
@@ -58,6 +59,7 @@ def denoise_image(
     random_state=None,
     verbose: int = 0,
     n_jobs: int | None = None,
+    device: Literal["cpu", "cuda", "auto"] = "cpu",
     **settings: Any,
 ) -> DenoisedImage | DenoisedCounts:
     """Take noise out of an image, learning from the noisy image itself what it is made of.
@@ -102,6 +104,8 @@ def denoise_image(
         1 shows progress on a terminal.
     n_jobs : int or None, default=None
         Threads; None takes all cores.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand.
     **settings : dict
         Further constructor arguments of `TruncatedGaussianMixture`, such as `max_iter` and `n_candidates`. By
         model="gsc" those of `GSC`, and three of its own: `subtract_mean` (True: the mean of each colour is taken off
@@ -121,7 +125,7 @@ def denoise_image(
             return denoise_image(
                 stabilised, model=model, noise_level=None if model == "gsc" else noise_level, patch_size=patch_size,
                 n_components=n_components, max_patches=max_patches, random_state=random_state, verbose=verbose,
-                n_jobs=n_jobs, **settings,
+                n_jobs=n_jobs, device=device, **settings,
             )  # fmt: skip
 
         if noise == "poisson" and noise_level is not None:
@@ -131,6 +135,7 @@ def denoise_image(
         )
     if model not in MODELS:
         raise ValueError(f"model must be 'auto', 'mixture' or 'gsc', got {model!r}. Start with 'auto'.")
+    settings["device"] = task_device(device)
     pixels = as_image(image)
     default_size = GSC_PATCH_SIZE if model == "gsc" else mixture_denoising.PATCH_SIZE
     check_patch_size(pixels, default_size if patch_size is None else patch_size)

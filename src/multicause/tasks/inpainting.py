@@ -10,6 +10,7 @@ from scipy.ndimage import gaussian_filter, maximum_filter
 from sklearn.utils import check_random_state
 
 from multicause.short_repr import short_repr
+from multicause.tasks.devices import task_device
 from multicause.tasks.gap_noise import noise_level_of_known
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
 from multicause.tasks.incomplete_mixture import IncompleteMixture
@@ -70,6 +71,7 @@ def inpaint_image(
     value_range: tuple[float, float] | None = None,
     random_state=None,
     verbose: int = 0,
+    device: Literal["cpu", "cuda", "auto"] = "cpu",
     **settings: Any,
 ) -> InpaintedImage:
     """Fill the gaps of an image.
@@ -113,6 +115,8 @@ def inpaint_image(
         Seed of the model's start and of the choice of patches.
     verbose : int, default=0
         1 shows progress on a terminal.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where to compute. Data with gaps have no kernel for a GPU yet: "cuda" is an error, "auto" the processor.
     **settings : dict
         `max_iter`, `n_candidates` and `n_jobs`; further constructor arguments of `GSC`, such as `max_active`.
 
@@ -121,6 +125,8 @@ def inpaint_image(
     InpaintedImage
         The image, the fitted model, the noise level, and how sure filled pixels are.
     """
+    if task_device(device) == "cuda" and device != "auto":
+        raise ValueError("inpaint_image has no kernel for a GPU: data with gaps run on the processor, device='cpu'.")
     by_gsc = _takes_gsc(model, noise_level, settings)
     for name, value, least in (("n_components", n_components, 1), ("max_patches", max_patches, 2)):
         if value is not None and value < least:

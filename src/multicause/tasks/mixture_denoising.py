@@ -9,8 +9,8 @@ from sklearn.utils import check_random_state
 
 from multicause.backends import numba_cpu
 from multicause.estimators import TruncatedGaussianMixture
-from multicause.execution import split
 from multicause.execution.in_process import InProcess, effective_threads
+from multicause.learning import Outcome, Stop
 from multicause.models import combine
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.posteriors import TruncatedPosterior
@@ -62,13 +62,13 @@ def clean(
     turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
     mean = pixels.mean(axis=(0, 1))
     channels = _turned(pixels, turn / unit, -mean @ turn / unit, np.float32)
-    level = None if noise_level is None else noise_level / unit
+    level, learner_kind = None if noise_level is None else noise_level / unit, _learner_kind(settings)
     if level is None:
-        level = float(np.median([estimate_noise_level(channel) for channel in np.moveaxis(channels, 2, 0)]))
+        level = float(np.median([learner_kind.noise_of(channel) for channel in np.moveaxis(channels, 2, 0)]))
     size = patch_size or _suitable_patch_size(channels, level)
     if level <= NO_NOISE * np.ptp(pixels) / unit:
         return Cleaned(pixels, np.zeros_like(pixels), level * unit, None)
-    learner = _Learner(level, size, n_components, max_patches or MAX_PATCHES, n_jobs, verbose, settings)
+    learner = learner_kind(level, size, n_components, max_patches or MAX_PATCHES, n_jobs, verbose, settings)
     random_state = check_random_state(random_state)
     pilot = np.empty_like(channels)
     estimators = []
@@ -76,7 +76,7 @@ def clean(
         estimators.append(learner.fit(channels[:, :, k : k + 1], random_state))
         pilot[:, :, k : k + 1] = learner.merged(estimators[k], channels[:, :, k : k + 1])
     where = Neighbourhood(size, REACH, N_ALIKE, STRIDE)
-    cleaned, variances = _by_groups(channels, pilot, level, where, effective_threads(n_jobs), verbose)
+    cleaned, variances = learner.by_groups(channels, pilot, where)
     for k in range(channels.shape[2]):
         _calibrate(variances[:, :, k], channels[:, :, k] - cleaned[:, :, k], np.float32(level**2))
     uncertainty = _turned(variances, np.square(turn.T), np.zeros(len(mean)), np.float32)
@@ -119,8 +119,16 @@ def _suitable_patch_size(channels: np.ndarray, noise_level: float) -> int:
     return min(wanted, *channels.shape[:2])
 
 
-class _Learner(NamedTuple):
-    """The first pass: a mixture of probabilistic principal components of the patches of one channel."""
+def _learner_kind(settings: dict[str, Any]) -> "type[Learner]":
+    if settings.get("device", "cpu") != "cuda":
+        return Learner
+    from multicause.tasks.device_denoising import DeviceLearner
+
+    return DeviceLearner
+
+
+class Learner(NamedTuple):
+    """The first pass: a mixture of probabilistic principal components of the patches of one channel; and the second."""
 
     noise_level: float
     patch_size: int
@@ -132,9 +140,10 @@ class _Learner(NamedTuple):
 
     def fit(self, channel: np.ndarray, random_state: np.random.RandomState) -> TruncatedGaussianMixture:
         """Most iterations on some of the patches; the last on all that memory and time allow."""
-        patches = Patches(channel, self.patch_size)
-        X = patches.take(some_of(np.arange(len(patches)), self.max_patches, random_state)).astype(np.float64)
-        some = X[some_of(np.arange(len(X)), MOST_AT_FIRST, random_state)]
+        patches = self.patches(channel)
+        positions = some_of(np.arange(len(patches)), self.max_patches, random_state)
+        few = positions[some_of(np.arange(len(positions)), MOST_AT_FIRST, random_state)]
+        X, some = patches.take(positions).astype(np.float64), patches.take(few).astype(np.float64)
         n_components = self.n_components or int(np.clip(len(X) // PATCHES_PER_COMPONENT, 1, MOST_COMPONENTS))
         settings: dict[str, Any] = {**SETTINGS, "n_jobs": self.n_jobs, "verbose": self.verbose, **self.settings}
         settings["n_candidates"] = min(settings["n_candidates"], n_components)
@@ -148,6 +157,19 @@ class _Learner(NamedTuple):
             mixture = _another_round(mixture, X)
         return mixture
 
+    @staticmethod
+    def noise_of(channel: np.ndarray) -> float:
+        """Standard deviation of the noise of one channel."""
+        return estimate_noise_level(channel)
+
+    def patches(self, channel: np.ndarray) -> Any:
+        """The patches of one channel (height, width, 1)."""
+        return Patches(channel, self.patch_size)
+
+    def by_groups(self, channels: np.ndarray, pilot: np.ndarray, where: Neighbourhood) -> tuple[np.ndarray, np.ndarray]:
+        """The second pass: pixels, which take the place of the pilot's, and their variances."""
+        return _by_groups(channels, pilot, self.noise_level, where, effective_threads(self.n_jobs), self.verbose)
+
     def merged(self, mixture: TruncatedGaussianMixture, channel: np.ndarray) -> np.ndarray:
         """The channel merged from denoised patches, each with the more weight the surer it is."""
         patches, merge = Patches(channel, self.patch_size), Merge(channel.shape, self.patch_size)
@@ -159,12 +181,13 @@ class _Learner(NamedTuple):
 
 def _another_round(mixture: TruncatedGaussianMixture, X: np.ndarray) -> TruncatedGaussianMixture:
     """One iteration of EM on other data. A warm start would add an E-step to say how good the result is."""
-    model, params = mixture.fitted_model()
-    posterior = TruncatedPosterior(int(mixture.n_candidates), 1, singletons=False).prepare(model, params)
-    with InProcess(effective_threads(mixture.n_jobs)) as executor:
-        found = executor.map_reduce(posterior.statistics, split(X, model.n_components), combine)
-    settings = {name: value for name, value in mixture.get_params().items() if name != "n_components"}
-    return TruncatedGaussianMixture.from_parameters(**model.m_step(params, found.statistics)._asdict(), **settings)
+    model, params = mixture._fitted_model(), mixture._params()
+    with mixture._executor(X) as executor:
+        posterior = TruncatedPosterior(int(mixture.n_candidates), 1, singletons=False).prepare(model, params)
+        found = executor.map_reduce(posterior.statistics, executor.split(X, model.n_components), combine)
+        again = model.m_step(params, found.statistics)
+    mixture._keep(Outcome(again, np.array([]), 0, Stop.PARAMETERS_GIVEN), np.dtype(np.float64))
+    return mixture
 
 
 def _by_groups(

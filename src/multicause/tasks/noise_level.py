@@ -5,6 +5,8 @@ smooth; what they hold at high frequencies is noise, which had no part in choosi
 patches tell little, many are not smooth: their share grows as long as the level stays where chance allows (Lepski).
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.fft import dctn
 
@@ -23,28 +25,46 @@ _INDEPENDENT = 0.1  # of overlapping patches, as measured on white noise for a s
 def estimate_noise_level(image: np.ndarray) -> float:
     """Standard deviation of white noise in one channel (height, width), from the quietest high frequencies."""
     size = min(SIZE, *image.shape)
-    frequency = np.add.outer(np.arange(size), np.arange(size)).reshape(-1)
-    low = (frequency >= size * _LOW[0] / SIZE) & (frequency <= size * _LOW[1] / SIZE)
-    high = frequency >= size * _LOWEST_HIGH / SIZE
+    low, high = frequencies(size)
     powers = _powers(image, size)
     powers = powers[np.argsort(powers[:, low].mean(axis=1))][:, high]
-    degrees = min(high.mean() * image.size, high.sum() * len(powers)) / len(powers)  # of freedom, per patch
+    return level_of(lambda n: powers[:n].mean(axis=0), len(powers), image.size, high)
+
+
+def frequencies(size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of a patch's cosine coefficients are low frequencies, and which are high."""
+    frequency = np.add.outer(np.arange(size), np.arange(size)).reshape(-1)
+    low = (frequency >= size * _LOW[0] / SIZE) & (frequency <= size * _LOW[1] / SIZE)
+    return low, frequency >= size * _LOWEST_HIGH / SIZE
+
+
+def level_of(powers_of: Callable[[int], np.ndarray], n_patches: int, n_pixels: int, high: np.ndarray) -> float:
+    """The noise level, from the mean squares at high frequencies of so many of the smoothest patches."""
+    degrees = min(high.mean() * n_pixels, high.sum() * n_patches) / n_patches  # of freedom, per patch
     level, highest = 0.0, np.inf
-    for n_smooth in _numbers_of_patches(len(powers)):
+    for n_smooth in _numbers_of_patches(n_patches):
         spread = np.sqrt(2.0 / (degrees * n_smooth))
-        found = _least(powers[:n_smooth].mean(axis=0), np.sqrt(2.0 / (_INDEPENDENT * n_smooth)))
+        found = _least(powers_of(n_smooth), np.sqrt(2.0 / (_INDEPENDENT * n_smooth)))
         if found * (1.0 - _CHANCE * spread) > highest:
             break
         level, highest = found, min(highest, found * (1.0 + _CHANCE * spread))
     return float(np.sqrt(level))
 
 
+def looked_at(n_patches: int) -> np.ndarray:
+    """The positions of the patches that are looked at: all, or every so many."""
+    return np.arange(0, n_patches, max(n_patches // _MOST_PATCHES, 1))
+
+
+def cosines(size: int) -> np.ndarray:
+    """The cosine transform of patches as a matrix, (size * size, size * size)."""
+    return dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
+
+
 def _powers(image: np.ndarray, size: int) -> np.ndarray:
     """Squared cosine coefficients of patches, (n, size * size)."""
     patches = Patches(image[:, :, None], size)
-    positions = np.arange(0, len(patches), max(len(patches) // _MOST_PATCHES, 1))
-    transform = dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
-    transform = transform.astype(image.dtype)
+    positions, transform = looked_at(len(patches)), cosines(size).astype(image.dtype)
     some = np.array_split(positions, len(positions) // 20_000 + 1)
     return np.concatenate([np.square(patches.take(few) @ transform) for few in some])
 

@@ -1,7 +1,7 @@
 """Mixtures taken apart."""
 
 import warnings
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from multicause.estimators import GSC
 from multicause.short_repr import short_repr
+from multicause.tasks.devices import task_device
 from multicause.tasks.patches import some_of
 
 SETTINGS = {"n_init": 3}
@@ -47,6 +48,7 @@ def separate_sources(
     max_samples: int = 200_000,
     random_state=None,
     verbose: int = 0,
+    device: Literal["cpu", "cuda", "auto"] = "cpu",
     **settings: Any,
 ) -> SeparatedSources:
     """Find the independent sources of mixtures, and how they are mixed (GSC, Section 5.3).
@@ -71,6 +73,8 @@ def separate_sources(
         Seed of the model's start and of the choice of samples.
     verbose : int, default=0
         1 shows progress on a terminal.
+    device : {"cpu", "cuda", "auto"}, default="cpu"
+        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand.
     **settings : dict
         Further constructor arguments of `GSC`, such as `max_iter`, `n_candidates`, or `n_init`, which is 3 here.
 
@@ -92,9 +96,8 @@ def separate_sources(
     whiten, colour = _whitening(mixtures - mean, n_sources)
     white = (mixtures - mean) @ whiten
     random_state = check_random_state(random_state)
-    estimator = GSC(
-        n_sources, random_state=random_state.randint(2**31 - 1), verbose=verbose, **{**SETTINGS, **settings}
-    )
+    settings = {**SETTINGS, "device": task_device(device), **settings}
+    estimator = GSC(n_sources, random_state=random_state.randint(2**31 - 1), verbose=verbose, **settings)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # stop_ of the model says why the fit ended
         estimator.fit(some_of(white, max_samples, random_state))

@@ -1,7 +1,7 @@
 """Expectation maximisation, written once: a generator of records."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -232,7 +232,7 @@ class EM:
         final_share = classification.margin * explained
         n_cut = self.moments.weight * (1.0 + step.classification * (final_share - 1.0))
         weights = keep_best(free_energies, self._weights(), n_cut)
-        return [Chunk(c.X, c.start, c.stop, weights, c.memory) for c in self.chunks]
+        return [replace(chunk, weights=weights) for chunk in self.chunks]
 
     def _free_energies(self, prepared: PreparedPosterior) -> np.ndarray:
         return np.concatenate(list(self.executor.map(prepared.free_energies, self.chunks)))

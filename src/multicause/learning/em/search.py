@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from multicause.execution.chunks import Chunk, split
+from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess
 from multicause.learning.initialisation.rows import draw_rows, evenly, sample_rows
 from multicause.learning.stopping import GainBelow
@@ -87,8 +87,8 @@ class Search:
             em.posterior.singletons,
             greedy=em.posterior.greedy and additions.greedy,
         )
-        executor = em.executor if type(em.executor) is InProcess else InProcess()
-        local = LocalEM(additions.learner, posterior, executor, split(X, model.n_components, weights=weights))
+        executor = em.executor if em.executor.is_here else InProcess()
+        local = LocalEM(additions.learner, posterior, executor, executor.split(X, model.n_components, weights=weights))
         sample = Sample(X, weights, np.arange(len(X)))
         found = self._believed(partial(_Searching, self, local, additions, sample, rng), additions.nothing(drawn))
         idle = found.activation <= _HARDLY_USED  # nothing was found for them: EM may yet find a use

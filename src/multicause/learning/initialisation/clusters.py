@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from multicause.execution.chunks import Chunk, split
+from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.learning.em.em import EM
 from multicause.models.base import combine
 from multicause.posteriors.truncated import TruncatedPosterior
 
-Standardise = Callable[[np.ndarray], np.ndarray]
+Standardise = Callable[[Chunk, np.ndarray], np.ndarray]  # rows, where a chunk has its own
 _MOST_LLOYD_STEPS = 10
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
 
@@ -66,7 +66,8 @@ def _on_some_rows(em: EM, rng: np.random.Generator, n_rows: int) -> EM:
     if len(weights) <= n_rows:
         return em
     drawn = np.sort(_draw(weights, _along_a_direction(em, _standardised(em), rng), n_rows, rng))
-    return replace(em, chunks=split(np.asarray(X[drawn]), em.model.n_components))
+    rows = em.chunks[0].place(X[drawn])
+    return replace(em, chunks=em.executor.split(rows, em.model.n_components))
 
 
 def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:
@@ -75,17 +76,17 @@ def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:
     weights = np.concatenate([chunk.row_weights() for chunk in em.chunks])
     order = _along_a_direction(em, standardise, rng)
     n_trials = 2 + int(np.log(em.model.n_components))
-    X = em.chunks[0].X
+    X, fetch = em.chunks[0].X, em.chunks[0].fetch
     chosen = list(_draw(weights, order, 1, rng))
-    nearest = _distances_to(X[chosen], em, standardise)[:, 0]
+    nearest = _distances_to(fetch(X[chosen]), em, standardise)[:, 0]
     while len(chosen) < em.model.n_components:
         far = weights * nearest
         trials = _draw(far if far.any() else weights, order, n_trials, rng)  # rows are fewer than clusters: some share
-        distances = np.minimum(_distances_to(X[trials], em, standardise), nearest[:, None])
+        distances = np.minimum(_distances_to(fetch(X[trials]), em, standardise), nearest[:, None])
         best = int(np.argmin(weights @ distances))
         chosen.append(trials[best])
         nearest = distances[:, best]
-    return X[chosen].astype(np.float64)
+    return fetch(X[chosen]).astype(np.float64)
 
 
 def _standardised(em: EM) -> Standardise:
@@ -95,25 +96,28 @@ def _standardised(em: EM) -> Standardise:
         model.variances(model.equal_clusters(np.zeros((model.n_components, model.n_features)), em.moments.variance))[0]
     )
     unit, mean = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0), em.moments.mean
-    return lambda rows: (rows - mean) * unit
+    return lambda chunk, rows: (rows - chunk.place(mean)) * chunk.place(unit)
 
 
 def _along_a_direction(em: EM, standardise: Standardise, rng: np.random.Generator) -> np.ndarray:
     """The numbers of all rows, in their order along a random direction."""
     direction = rng.standard_normal(em.moments.mean.shape)
-    places = em.executor.map(lambda chunk: np.einsum("nd,d->n", standardise(chunk.rows()), direction), em.chunks)
-    return np.argsort(np.concatenate(list(places)), kind="stable")
+
+    def places(chunk: Chunk) -> np.ndarray:
+        return np.einsum("nd,d->n", standardise(chunk, chunk.rows()), chunk.place(direction))
+
+    return np.argsort(np.concatenate(list(em.executor.map(places, em.chunks))), kind="stable")
 
 
 def _distances_to(centres: np.ndarray, em: EM, standardise: Standardise) -> np.ndarray:
     """Squared distances of all rows to each centre, (N, K)."""
-    centres = standardise(centres.astype(np.float64))
-    transposed, of_centres = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
+    centres = standardise(Chunk(centres, 0, 0), centres.astype(np.float64))
+    transposed, squares = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
 
     def distances(chunk: Chunk) -> np.ndarray:
-        rows = standardise(chunk.rows())
+        rows, of_centres = standardise(chunk, chunk.rows()), chunk.place(squares)
         lengths = np.einsum("nd,nd->n", rows, rows)[:, None] + of_centres
-        squared = lengths - 2.0 * tiled_product(rows, transposed)
+        squared = lengths - 2.0 * tiled_product(rows, chunk.place(transposed))
         return np.where(squared > _SAME * lengths, squared, 0.0)
 
     return np.concatenate(list(em.executor.map(distances, em.chunks)))

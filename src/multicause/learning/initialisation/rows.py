@@ -18,11 +18,11 @@ def sample_rows(em: Any, n: int, rng: np.random.Generator) -> tuple[np.ndarray, 
     """
     chunks, executor, moments = em.chunks, em.executor, em.moments
     direction = rng.standard_normal(len(moments.mean))
-    places = np.concatenate(list(executor.map(lambda chunk: _places(chunk.rows(), moments, direction), chunks)))
+    places = np.concatenate(list(executor.map(lambda chunk: _places(chunk, moments, direction), chunks)))
     weights, order = np.concatenate([chunk.row_weights() for chunk in chunks]), np.argsort(places, kind="stable")
     chosen = order if len(order) <= n else order[evenly(weights[order], n)]
     place = np.argsort(chosen, kind="stable")
-    parts = executor.map(lambda chunk: chunk.rows()[_within(chosen[place], chunk)], chunks)
+    parts = executor.map(lambda chunk: chunk.rows()[chunk.place(_within(chosen[place], chunk))], chunks)
     X = np.empty((len(chosen), len(direction)))
     X[place] = np.concatenate(list(parts))
     n_distinct = len(np.unique(places[weights > 0.0]))
@@ -50,8 +50,9 @@ def _within(chosen: np.ndarray, chunk: Chunk) -> np.ndarray:
     return chosen[(chosen >= chunk.start) & (chosen < chunk.stop)] - chunk.start
 
 
-def _places(rows: np.ndarray, moments: DataMoments, direction: np.ndarray) -> np.ndarray:
+def _places(chunk: Chunk, moments: DataMoments, direction: np.ndarray) -> np.ndarray:
     """Along a direction in which all dimensions count alike; what is missing is as the mean."""
     spread = np.sqrt(moments.variance)
     unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
-    return np.einsum("nd,d->n", np.where(np.isnan(rows), 0.0, (rows - moments.mean) * unit), direction)
+    rows, mean, unit, direction = chunk.rows(), *map(chunk.place, (moments.mean, unit, direction))
+    return np.einsum("nd,d->n", np.where(np.isnan(rows), 0.0, (rows - mean) * unit), direction)

@@ -1,6 +1,6 @@
 """The truncated E-step of spike-and-slab sparse coding, in units in which noise and slabs have variance one."""
 
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,10 +46,17 @@ class SpikeSlabEStep(TruncatedEStep):
         self.whiten = NoiseWhitening(model.noise_covariance(params))
         self.whitened = np.ascontiguousarray(self.unit[:, None] * self.whiten(params.components))  # (H, D)
         self.projection = np.ascontiguousarray(self.whiten.transposed(self.whitened).T)  # (D, H)
-        self.gram = self.whitened @ self.whitened.T
         self.log_odds = logit(params.activation)
-        self.complete = self._problem(self.gram, np.diag(self.gram)[None])  # but for the data
         self.log_empty = np.log1p(-params.activation).sum()
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        return self.whitened @ self.whitened.T
+
+    @cached_property
+    def complete(self) -> Any:
+        """The kernel's problem of complete rows, but for the data."""
+        return self._problem(self.gram, np.diag(self.gram)[None])
 
     def terms(self, Y: np.ndarray) -> Groups:
         missing: np.ndarray = np.isnan(Y)

@@ -1,0 +1,163 @@
+"""What kernels run on: arrays of one kind, and a way to launch templates over them."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+BLOCK = 128  # threads
+SCALARS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
+_MOST_BLOCKS = 2**31 - 1
+
+
+class DeviceError(OSError):
+    """The device failed, or has not enough memory; nothing on it can be relied upon.
+
+    What a fit had learned by then is its `outcome`, where there is any.
+    """
+
+    outcome: Any = None
+
+
+class Sent(Protocol):
+    """Rows on their way to the device."""
+
+    def arrived(self) -> Any: ...  # the rows there, for whatever is asked of the device from now on
+
+
+class Runtime(ABC):
+    """A module of arrays with NumPy's names, and kernels for them."""
+
+    xp: Any
+
+    def launch(self, name: str, dtype: Any, sizes: tuple[int, ...], n_groups: int, lanes: int, *arguments: Any) -> None:
+        """Run the template `name`<dtype, sizes...> for so many groups of lanes.
+
+        Integers become 32-bit integers and floats the template's own; arrays must have the types that it asks for.
+        """
+        if n_groups == 0:
+            return
+        dtype = np.dtype(dtype)
+        expression = f"{name}<{', '.join([SCALARS[dtype], *map(str, sizes)])}>"
+        self._run(expression, n_groups * lanes, [_typed(a, dtype) for a in arguments])
+
+    @abstractmethod
+    def _run(self, expression: str, n_threads: int, arguments: list[Any]) -> None: ...
+
+    def eigh(self, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues in rising order, and eigenvectors, of many small symmetric matrices (C, D, D)."""
+        values, vectors = self.xp.linalg.eigh(self.xp.asarray(matrices))
+        return self.to_host(values), self.to_host(vectors)
+
+    @abstractmethod
+    def to_host(self, array: Any) -> np.ndarray: ...
+
+    def read(self, array: Any) -> np.ndarray:
+        """A copy of an array that is read again and again, beside the processor."""
+        return np.array(self.to_host(array))
+
+    @abstractmethod
+    def synchronise(self) -> None:
+        """Wait until all is done that was asked of the device."""
+
+    @abstractmethod
+    def send(self, rows: np.ndarray) -> "Sent":
+        """Begin to copy rows to the device; it may be called in a thread of its own."""
+
+    @abstractmethod
+    def free_bytes(self) -> int:
+        """Memory that can still be had."""
+
+    @contextmanager
+    def errors_translated(self) -> Iterator[None]:
+        """A context in which failures of the device are DeviceErrors that say what to do."""
+        yield
+
+
+def _typed(argument: Any, dtype: np.dtype) -> Any:
+    if isinstance(argument, bool | int | np.integer):
+        return np.int32(argument)
+    return dtype.type(argument) if isinstance(argument, float) else argument
+
+
+class CudaRuntime(Runtime):
+    """The GPU that CuPy is set to; templates are compiled by NVRTC, and kept on disk by CuPy."""
+
+    def __init__(self, source: str):
+        import cupy
+
+        self.xp, self._sending = cupy, cupy.cuda.Stream(non_blocking=True)
+        self._landing: np.ndarray | None = None
+        self._reading = Lock()
+        self._kernel = cache(lambda expression: _compiled(cupy, source, expression))
+
+    def _run(self, expression: str, n_threads: int, arguments: list[Any]) -> None:
+        n_blocks = min(-(-n_threads // BLOCK), _MOST_BLOCKS)
+        self._kernel(expression)((n_blocks,), (BLOCK,), tuple(arguments))
+
+    def to_host(self, array: Any) -> np.ndarray:
+        return self.xp.asnumpy(array)
+
+    def read(self, array: Any) -> np.ndarray:
+        if self._landing is None or self._landing.nbytes < array.nbytes:  # page-locked memory, which is slow to get
+            self._landing = np.frombuffer(self.xp.cuda.alloc_pinned_memory(array.nbytes), np.uint8)
+        landed = self._landing[: array.nbytes].view(array.dtype).reshape(array.shape)
+        with self._reading:
+            array.get(out=landed)
+            return landed.copy()
+
+    def synchronise(self) -> None:
+        self.xp.cuda.get_current_stream().synchronize()
+
+    def send(self, rows: np.ndarray) -> "SentByCuda":
+        pinned_bytes = self.xp.cuda.alloc_pinned_memory(rows.nbytes)
+        pinned = np.frombuffer(pinned_bytes, rows.dtype, rows.size).reshape(rows.shape)
+        pinned[...] = rows
+        with self._sending:
+            there = self.xp.empty(rows.shape, rows.dtype)
+            there.set(pinned, stream=self._sending)
+            return SentByCuda(there, self._sending.record(), pinned)
+
+    def free_bytes(self) -> int:
+        pool = self.xp.get_default_memory_pool()
+        limit, (free, _) = pool.get_limit(), self.xp.cuda.runtime.memGetInfo()
+        available = free + pool.free_bytes()
+        return available if limit == 0 else min(available, limit - pool.used_bytes())
+
+    @contextmanager
+    def errors_translated(self) -> Iterator[None]:
+        try:
+            yield
+        except self.xp.cuda.memory.OutOfMemoryError as error:
+            raise DeviceError(
+                f"The GPU has not enough free memory ({error}). Close what else uses it, ask for fewer components or "
+                "candidates, give float32 data, or use device='cpu'."
+            ) from error
+        except (
+            self.xp.cuda.runtime.CUDARuntimeError, self.xp.cuda.driver.CUDADriverError, self.xp.cuda.cublas.CUBLASError
+        ) as error:  # fmt: skip
+            raise DeviceError(
+                f"The GPU failed ({error}). Start Python anew; if it happens again, look at `nvidia-smi`, or use "
+                "device='cpu'."
+            ) from error
+
+
+class SentByCuda(NamedTuple):
+    """An array, the event of its arrival, and the page-locked memory that it is copied from."""
+
+    array: Any
+    event: Any
+    pinned: np.ndarray
+
+    def arrived(self) -> Any:
+        self.event.synchronize()
+        return self.array
+
+
+def _compiled(cupy: Any, source: str, expression: str) -> Any:
+    module = cupy.RawModule(code=source, options=("--std=c++17",), name_expressions=[expression])
+    return module.get_function(expression)

@@ -1,0 +1,154 @@
+// Selection scores, and the best candidates by them. See numba_cpu/selection.py.
+#pragma once
+
+// Scores count as equal when they round to the same float: of equals the first wins. A larger key is a better latent.
+INLINE unsigned long long key_of(float score, int h) {
+#ifdef __CUDACC__
+    const unsigned bits = __float_as_uint(score);
+#else
+    union { float number; unsigned bits; } both = {score};
+    const unsigned bits = both.bits;
+#endif
+    const unsigned rising = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    return (unsigned long long)rising << 32 | (0xffffffffu - (unsigned)h);
+}
+
+template <typename T> struct ShiftedScore {
+    const T *scores, *shift, *scale;
+    INLINE float operator()(int h) const { return (float)((scores[h] - shift[h]) * scale[h]); }
+};
+template <typename T> struct SingletonScore {
+    const T *linear, *inverse, *constant;
+    INLINE float operator()(int h) const { return (float)(constant[h] + T(0.5) * linear[h] * linear[h] * inverse[h]); }
+};
+
+// The columns of the largest scores of a row, in rising order, at most as many as there are lanes.
+template <typename Score> INLINE void choose(const Score& score, int n_columns, int n_candidates, int* chosen) {
+    constexpr int G = 32;
+    typedef unsigned long long Key;
+    PerLane<Key, G> best;
+    PerLane<int, G> mine, rank;
+    Key last = ~0ull;
+    EACH_LANE(lane, G) {
+        best[lane] = last;
+        mine[lane] = rank[lane] = 0;
+    }
+    for (int k = 0; k < n_candidates; ++k) {
+        EACH_LANE(lane, G) if (best[lane] >= last) {
+            Key largest = 0;
+            for (int h = lane; h < n_columns; h += G) {
+                const Key key = key_of(score(h), h);
+                if (key < last && key > largest) largest = key;
+            }
+            best[lane] = largest;
+        }
+        last = group_max<Key, G>(best);
+        EACH_LANE(lane, G) if (lane == k) mine[lane] = (int)(0xffffffffu - (unsigned)(last & 0xffffffffu));
+    }
+    for (int k = 0; k < n_candidates; ++k) {
+        const int other = from_lane<int, G>(mine, k);
+        EACH_LANE(lane, G) rank[lane] += other < mine[lane];
+    }
+    EACH_LANE(lane, G) if (lane < n_candidates) chosen[rank[lane]] = mine[lane];
+}
+
+template <typename T>
+ENTRY top_candidates(const T* scores, const T* shift, const T* scale, int n_rows, int n_columns, int n_candidates,
+                     int* chosen) {
+    EACH_GROUP(n, n_rows, 32) {
+        const ShiftedScore<T> score{scores + n * n_columns, shift, scale};
+        choose(score, n_columns, n_candidates, chosen + n * n_candidates);
+    }
+}
+
+template <typename T>
+ENTRY top_singletons(const T* linear, const T* inverse, const T* constant, int n_rows, int n_columns, int n_candidates,
+                     int* chosen) {
+    EACH_GROUP(n, n_rows, 32) {
+        const SingletonScore<T> score{linear + n * n_columns, inverse, constant};
+        choose(score, n_columns, n_candidates, chosen + n * n_candidates);
+    }
+}
+
+// log pi_h - sum_d max(W_hd - y_d, 0)^2 / 2, four rows at a time; components (D, H) and rows in units of the noise.
+template <typename T>
+ENTRY squared_excess_scores(const T* Y, const T* components, const T* log_activation, int n_rows, int n_features,
+                            int n_latents, T* scores) {
+    constexpr int AT_ONCE = 4;
+    EACH_THREAD(task, (long long)((n_rows + AT_ONCE - 1) / AT_ONCE) * n_latents) {
+        const int h = (int)(task % n_latents);
+        const long long first = task / n_latents * AT_ONCE;
+        const T* y[AT_ONCE];
+        T total[AT_ONCE];
+        UNROLL for (int r = 0; r < AT_ONCE; ++r) {
+            y[r] = Y + (first + r < n_rows ? first + r : n_rows - 1) * n_features;
+            total[r] = T(0);
+        }
+        for (int d = 0; d < n_features; ++d) {
+            const T w = components[(long long)d * n_latents + h];
+            UNROLL for (int r = 0; r < AT_ONCE; ++r) {
+                const T excess = larger(w - y[r][d], T(0));
+                total[r] += excess * excess;
+            }
+        }
+        UNROLL for (int r = 0; r < AT_ONCE; ++r)
+            if (first + r < n_rows) scores[(first + r) * n_latents + h] = log_activation[h] - T(0.5) * total[r];
+    }
+}
+
+// Spike-and-slab latents one by one, each by what it adds to log p(y | s) beside those before it: choosing a latent
+// eliminates it from K and c for all others. A slot's work is c, K's diagonal, what is free, and Cholesky's columns.
+template <typename T>
+ENTRY greedy_candidates(const T* linear, const T* inverse, const T* slab_mean, const T* gram, int n_rows, int n_latents,
+                        int n_candidates, int n_slots, T* work, int* chosen) {
+    constexpr int G = 32;
+    typedef unsigned long long Key;
+    EACH_GROUP(slot, n_slots, G) {
+        T *c = work + slot * (3 + n_candidates) * n_latents, *diagonal = c + n_latents, *open = diagonal + n_latents;
+        T* factor = open + n_latents;
+        for (long long n = slot; n < n_rows; n += n_slots) {
+            EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
+                c[h] = linear[n * n_latents + h];
+                diagonal[h] = T(1) / inverse[h];
+                open[h] = T(-0.5) * slab_mean[h] * slab_mean[h];
+            }
+            group_sync<G>();
+            PerLane<int, G> mine, rank;
+            EACH_LANE(lane, G) mine[lane] = rank[lane] = 0;
+            for (int k = 0; k < n_candidates; ++k) {
+                PerLane<Key, G> best;
+                EACH_LANE(lane, G) {
+                    best[lane] = 0;
+                    for (int h = lane; h < n_latents; h += G) {
+                        const T score = open[h] + T(0.5) * (c[h] * c[h] / diagonal[h] - log_of(diagonal[h]));
+                        const Key key = key_of((float)score, h);
+                        if (key > best[lane]) best[lane] = key;
+                    }
+                }
+                const int g = (int)(0xffffffffu - (unsigned)(group_max<Key, G>(best) & 0xffffffffu));
+                const T scale = rsqrt_of(diagonal[g]), gain = scale * c[g];
+                T shares[G];
+                for (int j = 0; j < k; ++j) shares[j] = factor[j * n_latents + g];
+                group_sync<G>();
+                EACH_LANE(lane, G) {
+                    if (lane == k) mine[lane] = g;
+                    for (int h = lane; h < n_latents; h += G) {
+                        T column = gram[(long long)g * n_latents + h];
+                        for (int j = 0; j < k; ++j) column -= shares[j] * factor[j * n_latents + h];
+                        column *= scale;
+                        factor[k * n_latents + h] = column;
+                        c[h] -= gain * column;
+                        diagonal[h] = larger(diagonal[h] - column * column, T(1));
+                        if (h == g) open[h] = Limits<T>::off;
+                    }
+                }
+                group_sync<G>();
+            }
+            for (int k = 0; k < n_candidates; ++k) {
+                const int other = from_lane<int, G>(mine, k);
+                EACH_LANE(lane, G) rank[lane] += other < mine[lane];
+            }
+            EACH_LANE(lane, G) if (lane < n_candidates) chosen[n * n_candidates + rank[lane]] = mine[lane];
+        }
+    }
+}

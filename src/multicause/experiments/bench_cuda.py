@@ -1,0 +1,203 @@
+"""`multicause bench --device cuda`: E-steps and iterations on a GPU beside its roofline and all cores of the processor.
+
+The bound of an E-step is the larger of two times: the bytes that must go through the device's memory over its measured
+bandwidth, and the operations over the measured rates of what does them. Each array of the algorithm counts once for
+being written and once for each product or walk that reads it; a state counts one walk.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from math import comb
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multicause.backends import cuda
+from multicause.execution import OnDevice
+from multicause.execution.in_process import effective_threads
+from multicause.experiments.bench_threads import GSC, LINCA, MCA, Measured
+from multicause.experiments.timing import Problem, Start, disturbed_start, draw, intervals, random_start
+from multicause.models import BinaryLinear, MaximalCauses, SpikeSlabLinear, combine
+from multicause.posteriors import TruncatedPosterior
+
+LARGE_LINCA = replace(LINCA, n_samples=390_000)
+LARGE_MCA = replace(MCA, n_samples=40_000)
+MANY = Problem(SpikeSlabLinear, 10_000_000, 64, 1024, 10, 5)
+OF_AN_EXPONENTIAL, OF_A_ROOT = 30, 10  # floating-point operations, in double precision
+REPEATS = 11
+
+
+class Peaks(NamedTuple):
+    """What the device was seen to do at most, in this run."""
+
+    bytes_per_second: float
+    products: dict[str, float]  # floating-point operations per second, by precision
+    others: dict[str, float]
+
+
+class Work(NamedTuple):
+    """What an E-step needs at least."""
+
+    n_bytes: float
+    products: float
+    others: float
+
+    def seconds(self, peaks: Peaks, dtype: str) -> tuple[float, float]:
+        """The times that bytes and operations take at the least."""
+        operations = self.products / peaks.products[dtype] + self.others / peaks.others[dtype]
+        return self.n_bytes / peaks.bytes_per_second, operations
+
+
+E_STEPS: dict[str, tuple[Problem, dict[str, float]]] = {  # problems, and most milliseconds by precision
+    "GSC": (GSC, {"float64": 4.0, "float32": 2.0}),
+    "LinCA": (LARGE_LINCA, {}),
+    "MCA": (LARGE_MCA, {}),
+}
+ITERATIONS: dict[str, tuple[Problem, Start, float]] = {
+    "GSC": (GSC, disturbed_start, 8.0),
+    "LinCA": (LARGE_LINCA, disturbed_start, 15.0),
+    "MCA": (LARGE_MCA, random_start, 10.0),
+}
+
+
+def compare_devices(quick: bool) -> list[Measured]:
+    """Milliseconds of E-steps and iterations on the GPU, the share of the roofline that is reached, and the cores."""
+    peaks = measure_peaks(2**24 if quick else 2**28, 1024 if quick else 8192)
+    lines = [_peak_line(peaks)]
+    for name, (problem, most) in E_STEPS.items():
+        for dtype in ("float64", "float32"):
+            lines.append(e_step_line(name, _sized(problem, quick), dtype, peaks, None if quick else most.get(dtype)))
+    for name, (problem, start, limit) in ITERATIONS.items():
+        lines.append(iteration_line(name, _sized(problem, quick), start, None if quick else limit))
+    many = replace(MANY, n_samples=20_000) if quick else MANY
+    return [*lines, *(streamed_line(many, stays, peaks, quick) for stays in (True, False))]
+
+
+def _sized(problem: Problem, quick: bool) -> Problem:
+    return replace(problem, n_samples=2_000) if quick else problem
+
+
+def measure_peaks(n_numbers: int, size: int) -> Peaks:
+    """By a copy, by products of square matrices, and by chains of multiplications and additions."""
+    xp = cuda.runtime().xp
+    source, target = xp.zeros(n_numbers), xp.empty(n_numbers)
+    bandwidth = 2.0 * source.nbytes / seconds_on_device(lambda: xp.copyto(target, source), 5)
+    kinds = "float64", "float32"
+    return Peaks(bandwidth, {k: _rate_of_products(k, size) for k in kinds}, {k: _rate_of_chains(k) for k in kinds})
+
+
+def _rate_of_products(dtype: str, size: int) -> float:
+    matrix = cuda.runtime().xp.random.standard_normal((size, size)).astype(dtype)
+    return 2.0 * size**3 / seconds_on_device(lambda: matrix @ matrix, 3)
+
+
+def _rate_of_chains(dtype: str, n_threads: int = 2**19, n_steps: int = 4096) -> float:
+    runtime = cuda.runtime()
+    chains = runtime.xp.zeros(n_threads, dtype)
+    seconds = seconds_on_device(
+        lambda: runtime.launch("chains", dtype, (), n_threads, 1, n_threads, n_steps, chains), 5
+    )
+    return 16.0 * n_threads * n_steps / seconds
+
+
+def seconds_on_device(task: Callable[[], Any], n_repeats: int = REPEATS) -> float:
+    """The median, after a first time that compiles."""
+    runtime, times = cuda.runtime(), []
+    for _ in range(n_repeats + 1):
+        runtime.synchronise()
+        start = time.perf_counter()
+        task()
+        runtime.synchronise()
+        times.append(time.perf_counter() - start)
+    return float(np.median(times[1:]))
+
+
+def work_of(problem: Problem, dtype: str) -> Work:
+    """Bytes and operations of one E-step."""
+    N, D, H = problem.n_samples, problem.n_features, problem.n_components
+    n_candidates, size = problem.n_candidates, np.dtype(dtype).itemsize
+    per_state, n_values, n_rows = _per_state(problem), 0, 2
+    if problem.model is SpikeSlabLinear:
+        n_values, n_rows = 2 + 2 * n_candidates + n_candidates * (n_candidates + 1) // 2, 3
+    elif problem.model is BinaryLinear:
+        n_values = 2 + n_candidates * (n_candidates + 1) // 2
+    elif problem.model is MaximalCauses:
+        n_values, n_rows = n_candidates * D, 3  # what candidates share, and the scores
+    numbers = 2.0 * D + 2.0 * n_rows * H + 2.0 * n_values
+    products = 4.0 * D * H + (4.0 * D * H if problem.model is MaximalCauses else 0.0)
+    singles = OF_AN_EXPONENTIAL + 4.0  # at most one of them in a hundred has a weight, but all are looked at
+    return Work(N * numbers * size, N * products, N * (per_state + 0.01 * H * singles + 4.0 * H))
+
+
+def _per_state(problem: Problem) -> float:
+    """Operations of all states of a data point, by the latents m that come after a state's last."""
+    H, gamma = problem.n_candidates, problem.max_active
+    total = down = back = 0.0
+    for j in range(H):
+        m, n_states = H - 1 - j, sum(comb(j, k) for k in range(gamma))
+        if problem.model is SpikeSlabLinear:
+            down = OF_A_ROOT + 6 + 4 * m + m * (m + 1)
+            back = 4 + 8 * m + 2 * m * m + m * (m + 1) / 2
+        elif problem.model is BinaryLinear:
+            down, back = 1.0 + m, 3.0 + m * (m + 1) / 2
+        else:
+            down, back = 6.0 * problem.n_features, 4.0 * problem.n_features
+        total += n_states * (down + back + OF_AN_EXPONENTIAL)
+    return total
+
+
+def e_step_line(name: str, problem: Problem, dtype: str, peaks: Peaks, most: float | None) -> Measured:
+    X, params = draw(problem)
+    model = problem.model(problem.n_components, problem.n_features)
+    posterior = TruncatedPosterior(problem.n_candidates, problem.max_active)
+    with OnDevice(cuda.runtime()) as executor:
+        chunks = executor.split(X.astype(dtype), problem.n_components)
+        seconds = seconds_on_device(
+            lambda: executor.map_reduce(posterior.prepare(model, params).statistics, chunks, combine)
+        )
+    by_bytes, by_operations = work_of(problem, dtype).seconds(peaks, dtype)
+    bound, what = max((by_bytes, "memory"), (by_operations, "arithmetic"))
+    shown = f"{1e3 * seconds:.2f} ms, {bound / seconds:.0%} of the bound by {what}"
+    wanted = "-" if most is None else f"<= {most:g} ms"
+    return f"{name} E-step, {dtype} ({problem})", shown, wanted, None if most is None else 1e3 * seconds <= most
+
+
+def iteration_line(name: str, problem: Problem, start: Any, most: float | None) -> Measured:
+    """A whole iteration of a fit, and the same on all cores."""
+    X, estimator = start(problem, 12)
+    estimator.fit(X[:300])  # compiled kernels are not the fit's time
+    here = float(np.median(intervals(estimator.set_params(max_iter=5), X)))
+    there = float(np.median(intervals(estimator.set_params(device="cuda", max_iter=12), X)))
+    shown = f"{1e3 * there:.2f} ms; {effective_threads(None)} cores: {1e3 * here:.0f} ms, {here / there:.0f}x"
+    wanted = "-" if most is None else f"<= {most:g} ms"
+    return f"{name} iteration ({problem})", shown, wanted, None if most is None else 1e3 * there <= most
+
+
+def streamed_line(problem: Problem, stays: bool, peaks: Peaks, quick: bool) -> Measured:
+    """An E-step over data that stay on the device, or that are sent anew."""
+    rng = np.random.default_rng(0)
+    _, params = draw(replace(problem, n_samples=1))
+    X = rng.standard_normal((min(problem.n_samples, 100_000), problem.n_features), dtype=np.float32)
+    X = np.tile(X, (-(-problem.n_samples // len(X)), 1))[: problem.n_samples]
+    model = problem.model(problem.n_components, problem.n_features)
+    posterior = TruncatedPosterior(problem.n_candidates, problem.max_active)
+    with OnDevice(cuda.runtime(), data_share=0.5 if stays else 0.0) as executor:
+        chunks = executor.split(X, problem.n_components)
+        seconds = seconds_on_device(
+            lambda: executor.map_reduce(posterior.prepare(model, params).statistics, chunks, combine), 1
+        )
+    by_bytes, by_operations = work_of(problem, "float32").seconds(peaks, "float32")
+    bound, what = max((by_bytes, "memory"), (by_operations, "arithmetic"))
+    how = "data stay on the device" if stays else f"data are sent in {len(chunks)} chunks"
+    shown = f"{seconds:.3f} s, {bound / seconds:.0%} of the bound by {what}"
+    met = None if quick or what == "memory" else bound / seconds >= 0.5
+    return f"GSC E-step, float32, {how} ({problem})", shown, ">= 50% where arithmetic", met
+
+
+def _peak_line(peaks: Peaks) -> Measured:
+    rates = [
+        f"{dtype}: products {rate / 1e12:.1f}, others {peaks.others[dtype] / 1e12:.1f} TFLOP/s"
+        for dtype, rate in peaks.products.items()
+    ]
+    return "peaks of the device", f"copies {peaks.bytes_per_second / 1e12:.2f} TB/s; {'; '.join(rates)}", "-", None

@@ -1,0 +1,192 @@
+"""What the truncated posterior asks of a model's E-step on a device."""
+
+from abc import ABC, abstractmethod
+from functools import cache
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from multicause.models.subsets import subsets
+from multicause.posteriors.e_steps.base import TruncatedEStep
+
+MOST_CANDIDATES = 16  # that templates are compiled for: each latent more doubles the code of a lane
+NORMALISERS, ROWS, STATISTICS = 0, 1, 2  # what kernels are asked for, as in spike_slab_linear.cuh
+_GROUPS = 8192  # of lanes, that keep a device busy
+_ROWS_AT_ONCE = 2**15  # whose sums single precision bears
+LANES = 32
+
+
+class Unsupported(ValueError):
+    """What has no kernel for a device."""
+
+
+class DeviceEStep(ABC):
+    """Expectations over the states K_n of each row's candidates, at given parameters, all arrays being on a device.
+
+    What depends on the parameters alone is taken from the E-step of the processor.
+
+    Parameters
+    ----------
+    host : TruncatedEStep
+        The E-step of the processor, at the same parameters.
+    runtime : Runtime
+        The device.
+    dtype : dtype
+        The precision of the data, in which everything but sums is computed.
+    """
+
+    host: Any
+
+    def __init__(self, host: TruncatedEStep, runtime: Any, dtype: Any):
+        self.host, self.model, self.params = host, host.model, host.params
+        self.max_active, self.singletons, self.beta = host.max_active, host.singletons, host.beta
+        self.runtime, self.xp, self.dtype = runtime, runtime.xp, np.dtype(dtype)
+
+    @abstractmethod
+    def terms(self, Y: Any) -> Any:
+        """What the rows contribute."""
+
+    @abstractmethod
+    def select(self, terms: Any, n_candidates: int) -> Any:
+        """Candidates by the model's own selection function, (N, H')."""
+
+    def select_greedily(self, terms: Any, n_candidates: int) -> Any:
+        raise Unsupported(f"{type(self.model).__name__} has no greedy selection on a GPU. Use device='cpu'.")
+
+    @abstractmethod
+    def free_energies(self, terms: Any, candidates: Any) -> Any:
+        """F_n, (N,)."""
+
+    @abstractmethod
+    def means(self, terms: Any, candidates: Any) -> Any:
+        """<s>, (N, H)."""
+
+    def codes(self, terms: Any, candidates: Any) -> Any:
+        """<s*z>, (N, H); the same as `means` where latents have no coefficients."""
+        return self.means(terms, candidates)
+
+    @abstractmethod
+    def reconstruct(self, terms: Any, candidates: Any) -> Any:
+        """Posterior means of the noiseless data, (N, D)."""
+
+    def clean(self, terms: Any, candidates: Any) -> Any:
+        """Posterior means and variances of the noiseless data, (N, 2, D)."""
+        raise TypeError(f"{type(self.model).__name__} does not say how certain its noiseless data are.")
+
+    @abstractmethod
+    def statistics(self, terms: Any, candidates: Any, weights: Any) -> tuple[float, Any]:
+        """The weighted sum of F_n, and the model's statistics beside the processor; it uses the terms up."""
+
+    def put(self, array: Any) -> Any:
+        """An array of parameters on the device."""
+        return self.xp.asarray(np.ascontiguousarray(array, dtype=self.dtype))
+
+    def put_all(self, *arrays: Any) -> list[Any]:
+        """Several arrays of parameters by one copy."""
+        given = [np.asarray(array) for array in arrays]
+        flat = self.put(np.concatenate([array.ravel() for array in given]))
+        parts = self.xp.split(flat, np.cumsum([array.size for array in given])[:-1].tolist())
+        return [part.reshape(array.shape) for part, array in zip(parts, given, strict=True)]
+
+    def empty(self, *shape: int) -> Any:
+        return self.xp.empty(shape, self.dtype)
+
+    def launch(self, name: str, sizes: tuple[int, ...], n_groups: int, lanes: int, *arguments: Any) -> None:
+        self.runtime.launch(name, self.dtype, sizes, n_groups, lanes, *arguments)
+
+    def read(self, *arrays: Any) -> list[np.ndarray]:
+        """Arrays in double precision, beside the processor, by one copy."""
+        flat = self.xp.concatenate([array.ravel().astype(np.float64, copy=False) for array in arrays])
+        parts = np.split(self.runtime.read(flat), np.cumsum([array.size for array in arrays])[:-1])
+        return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
+
+    def cross_sums(self, left: Any, right: Any) -> Any:
+        """left^T right, (H, D); single precision is summed in double, a few thousand rows at a time."""
+        if self.dtype == np.float64:
+            return left.T @ right
+        total = self.xp.zeros((left.shape[1], right.shape[1]))
+        for first in range(0, len(left), _ROWS_AT_ONCE):
+            rows = slice(first, first + _ROWS_AT_ONCE)
+            total += left[rows].T @ right[rows]
+        return total
+
+    def row_squares(self, Y: Any, scale: Any) -> Any:
+        """sum_d (scale_d y_d)^2 of each row, (N,)."""
+        squares = self.empty(len(Y))
+        self.launch("row_squares", (), len(Y), LANES, Y, scale, len(Y), Y.shape[1], squares)
+        return squares
+
+    def square_sums(self, Y: Any, weights: Any) -> Any:
+        """sum_n w_n y_nd^2, (D,); NaN where an entry is missing."""
+        n_parts = self.parts(Y.shape[1], len(Y))
+        sums = self.xp.empty((n_parts, Y.shape[1]))
+        self.launch("square_sums", (), sums.size, 1, Y, weights, len(Y), Y.shape[1], n_parts, sums)
+        return sums.sum(axis=0)
+
+    def column_totals(self, rows: Any) -> Any:
+        """The sum of all rows in double precision, (H,)."""
+        N, H = rows.shape
+        n_parts = self.parts(H, N)
+        sums = self.xp.empty((n_parts, H))
+        self.launch("column_totals", (), n_parts * H, 1, rows, N, H, n_parts, sums)
+        return sums.sum(axis=0)
+
+    def parts(self, n_columns: int, n_rows: int) -> int:
+        """Into how many parts sums over rows are cut: it depends on the sizes alone."""
+        return max(min(ceil(_GROUPS * LANES / n_columns), ceil(n_rows / 64)), 1)
+
+    def top_candidates(self, scores: Any, shift: Any, scale: Any, n_candidates: int) -> Any:
+        check_candidates(n_candidates, LANES)
+        chosen = self.xp.empty((len(scores), n_candidates), np.int32)
+        sizes = len(scores), scores.shape[1], n_candidates
+        self.launch("top_candidates", (), len(scores), LANES, scores, shift, scale, *sizes, chosen)
+        return chosen
+
+    def tops(self, n_candidates: int) -> Any:
+        """The subsets of the first candidates that lanes take, as bits."""
+        check_candidates(n_candidates, MOST_CANDIDATES)
+        return self.xp.asarray(first_subsets(n_candidates, self.max_active))
+
+    def by_latent(self, candidates: Any, n_latents: int) -> tuple[Any, Any]:
+        """The pairs (row, place), counted as if candidates were flat, by latent; and where each latent begins."""
+        flat = candidates.ravel()
+        order = self.xp.argsort(flat, kind="stable")
+        starts = self.xp.searchsorted(flat[order], self.xp.arange(n_latents + 1, dtype=flat.dtype))
+        return order.astype(np.int64, copy=False), starts.astype(np.int64, copy=False)
+
+    def pair_sums(
+        self, values: Any, candidates: Any, weights: Any, active: int, second: int, H: int
+    ) -> tuple[Any, Any]:
+        """Sums over the rows of what candidates have: the value `active` + place, (H,), and their pairs, (H, H)."""
+        n_parts = max(_GROUPS // H, 1)
+        actives, pairs = self.xp.zeros((n_parts, H)), self.xp.zeros((n_parts, H, H))
+        where = candidates.shape[1], values.shape[1], active, second, H, n_parts
+        by_latent = self.by_latent(candidates, H)
+        self.launch(
+            "pair_sums", (), n_parts * H, LANES, values, candidates, *by_latent, weights, *where, actives, pairs
+        )
+        return actives.sum(axis=0), pairs.sum(axis=0)
+
+
+def lanes_of(n_candidates: int) -> int:
+    """Lanes that share a data point: as `Shares` in common.cuh."""
+    return 1 << min(_n_first(n_candidates), 5)
+
+
+def _n_first(n_candidates: int) -> int:
+    return n_candidates - min((n_candidates + 1) // 2, 5)
+
+
+@cache
+def first_subsets(n_candidates: int, max_active: int) -> np.ndarray:
+    chosen = (sum(1 << i for i in members) for members in subsets(_n_first(n_candidates), max_active))
+    return np.array(sorted(chosen), dtype=np.int32)
+
+
+def check_candidates(n_candidates: int, most: int) -> None:
+    if n_candidates > most:
+        raise Unsupported(
+            f"On a GPU a data point has at most {most} candidates. Got n_candidates={n_candidates}: lower it, or use "
+            "device='cpu'."
+        )

@@ -1,0 +1,103 @@
+"""The truncated E-step of binary latents that add up, on a device."""
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from multicause.models.binary_linear import BinaryLinearStatistics
+from multicause.posteriors.base import free_energy
+from multicause.posteriors.device_steps.base import (
+    NORMALISERS,
+    ROWS,
+    STATISTICS,
+    DeviceEStep,
+    Unsupported,
+    lanes_of,
+)
+from multicause.posteriors.device_steps.upper_bound import UpperBoundOnDevice
+
+
+class RowTerms(NamedTuple):
+    Y: Any  # (N, D)
+    linear: Any  # (N, H) beta * a
+
+
+class BinaryLinearOnDevice(DeviceEStep):
+    """See `backends/cuda/binary_linear.cuh`."""
+
+    def __init__(self, host, runtime, dtype):
+        super().__init__(host, runtime, dtype)
+        self.projection, self.offset, self.gram = self.put_all(host.projection, host.offset, host.gram)
+
+    def terms(self, Y):
+        linear = Y @ self.projection
+        linear += self.offset
+        return RowTerms(Y, linear)
+
+    def select(self, terms, n_candidates):
+        if self.model.selection_rule == "upper_bound":
+            return self._upper_bound.select(terms.Y, n_candidates)
+        return self.top_candidates(terms.linear, self.offset, self._cosine_scale, n_candidates)
+
+    @cached_property
+    def _cosine_scale(self):
+        return self.put(self.host._cosine_scale)
+
+    @cached_property
+    def _upper_bound(self):
+        return UpperBoundOnDevice(self, self.host._upper_bound)
+
+    def free_energies(self, terms, candidates):
+        nothing = self.empty(1)
+        log_normaliser, energy = self._expectations(terms, candidates, nothing, NORMALISERS, nothing, nothing)
+        distance = self.row_squares(terms.Y, self._noise_scale)
+        relative = free_energy(log_normaliser, energy / self.beta, self.beta)
+        return self.host.log_empty - 0.5 * distance + relative
+
+    @cached_property
+    def _noise_scale(self):
+        return self.put(np.full(self.model.n_features, 1.0 / np.sqrt(self.params.noise_variance)))
+
+    def means(self, terms, candidates):
+        s, nothing = terms.linear.copy(), self.empty(1)
+        self._expectations(terms, candidates, nothing, ROWS, nothing, s)
+        return s
+
+    def reconstruct(self, terms, candidates):
+        return self.means(terms, candidates) @ self.put(self.params.components)
+
+    def statistics(self, terms, candidates, weights):
+        N, H = terms.linear.shape
+        n_candidates = candidates.shape[1]
+        values = self.empty(N, 2 + n_candidates * (n_candidates + 1) // 2)
+        s = terms.linear  # which is not needed any more, once its row is read
+        found = self._expectations(terms, candidates, weights, STATISTICS, values, s)
+        _, ss = self.pair_sums(values, candidates, weights, -1, 2, H)
+        double = weights.astype(np.float64, copy=False)
+        totals = self.xp.stack([double.sum(), *(double @ part.astype(np.float64, copy=False) for part in found)])
+        sums = self.column_totals(s)
+        squares = self.square_sums(terms.Y, weights).sum()
+        return self._settled(*self.read(totals, sums, ss, self.cross_sums(s, terms.Y), squares))
+
+    def _settled(self, totals, s, ss, sy, squares):
+        weight, log_normaliser, energy = map(float, totals)
+        yy = float(squares)
+        if np.isnan(yy):
+            raise Unsupported("Missing values, NaN in X, have no kernel for a GPU. Use device='cpu', or fill them in.")
+        np.fill_diagonal(ss, s)
+        constant = self.host.log_empty * weight - yy / (2.0 * self.params.noise_variance)
+        relative = free_energy(log_normaliser, energy / self.beta, self.beta)
+        return constant + relative, BinaryLinearStatistics(weight, s, ss, sy, yy)
+
+    def _expectations(self, terms, candidates, weights, mode, values, s):
+        """log Z_n and beta <x>_n; arrays are filled in as `mode` says."""
+        N, H = terms.linear.shape
+        n_candidates = candidates.shape[1]
+        tops, log_normaliser, energy = self.tops(n_candidates), self.empty(N), self.empty(N)
+        sizes = len(tops), N, H, self.max_active, self.singletons, mode
+        self.launch(
+            "binary_expectations", (n_candidates,), N, lanes_of(n_candidates), terms.linear, candidates, self.gram,
+            weights, tops, *sizes, log_normaliser, energy, values, s,
+        )  # fmt: skip
+        return log_normaliser, energy

@@ -1,0 +1,321 @@
+"""The templates for GPUs, compiled for the host where there is a compiler, and on the device where there is one.
+
+Everything around the kernels is the same for both: what passes here for the host fails on a device by its compiler or
+by a race alone.
+"""
+
+import sys
+
+import numpy as np
+import pytest
+
+from multicause import ETNMF, GSC, MCA, LinCA, TruncatedGaussianMixture
+from multicause.backends import cuda
+from multicause.backends.cuda.host import HostRuntime, compiler
+from multicause.datasets import make_bars
+from multicause.estimators import devices
+from multicause.execution import InProcess, OnDevice, split
+from multicause.files import user_cache_folder
+from multicause.learning import Annealing, Stop
+from multicause.models import combine
+from multicause.posteriors import TruncatedPosterior
+from multicause.selection import GPSelect
+from multicause.tasks import denoise_image, inpaint_image
+
+from cases import LINEAR, MIXTURES, MODELS
+
+MAXIMAL = ["maximal_gaussian", "maximal_diagonal"]
+SUPPORTED = [
+    *LINEAR,
+    *MAXIMAL,
+    "spike_slab_isotropic_diagonal",
+    "spike_slab_diagonal_diagonal",
+    "spike_slab_full_diagonal",
+]
+SIZES = [(10, 8), (10, 4), (6, 5), (5, 3), (1, 1), (11, 3)]  # H' and gamma
+
+
+QUESTIONS = ["free_energies", "means", "codes", "reconstructions"]
+
+
+@pytest.fixture(scope="session", params=["host", pytest.param("device", marks=pytest.mark.cuda)])
+def runtime(request):
+    if request.param == "device":
+        if cuda.problem() is not None:
+            pytest.skip(cuda.problem())
+        return cuda.runtime()
+    if compiler() is None:
+        pytest.skip("no C++ compiler: the templates for GPUs are not tested")
+    return HostRuntime(cuda.source(), user_cache_folder() / "templates")
+
+
+def on(runtime, X, n_components, weights=None):
+    executor = OnDevice(runtime)
+    return executor, executor.split(X, n_components, 150, weights)
+
+
+def close(found, wanted, tolerance):
+    """Relative to the largest entry of each field."""
+    for name, a, b in zip(wanted._fields, found, wanted, strict=True):
+        scale = max(float(np.abs(b).max(initial=0.0)), 1e-300)
+        assert np.shape(a) == np.shape(b), name
+        assert float(np.abs(np.asarray(a) - b).max(initial=0.0)) <= tolerance * scale, name
+
+
+def problem(case, n_components, seed=0, n_features=9, n_rows=333):
+    rng = np.random.default_rng(seed)
+    model, params = (MODELS | MIXTURES)[case](n_components, n_features, rng)
+    return model, params, model.sample(params, n_rows, rng)[0], rng.uniform(0.2, 3.0, n_rows)
+
+
+@pytest.mark.parametrize("case", SUPPORTED)
+@pytest.mark.parametrize(("n_candidates", "max_active"), SIZES)
+@pytest.mark.parametrize("beta", [1.0, 0.6])
+def test_device_gives_the_statistics_of_the_processor(runtime, case, n_candidates, max_active, beta):
+    model, params, X, weights = problem(case, 14)
+    prepared = TruncatedPosterior(n_candidates, max_active).prepare(model, params, beta)
+    wanted = InProcess().map_reduce(prepared.statistics, split(X, 14, weights=weights), combine)
+    executor, chunks = on(runtime, X, 14, weights)
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert len(chunks) > 1
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-10)
+    close(found.statistics, wanted.statistics, 1e-10)
+
+
+@pytest.mark.parametrize("case", SUPPORTED)
+@pytest.mark.parametrize(("n_candidates", "max_active"), [(5, 5), (5, 3), (1, 1)])
+def test_device_gives_what_the_definition_says(runtime, case, n_candidates, max_active):
+    """State by state, from `log_joint` and `accumulate`; with five candidates of five latents, all states."""
+    model, params, X, weights = problem(case, 5, seed=5, n_rows=40)
+    wanted, found = (TruncatedPosterior(n_candidates, max_active, use_kernel=kernel) for kernel in (False, True))
+    brute_force = InProcess().map_reduce(
+        wanted.prepare(model, params).statistics, split(X, 5, weights=weights), combine
+    )
+    executor, chunks = on(runtime, X, 5, weights)
+    result = executor.map_reduce(found.prepare(model, params).statistics, chunks, combine)
+    assert result.free_energy == pytest.approx(brute_force.free_energy, rel=1e-10)
+    close(result.statistics, brute_force.statistics, 1e-10)
+
+
+@pytest.mark.parametrize("case", SUPPORTED)
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("n_candidates", [8, 5])
+def test_device_gives_the_answers_of_the_processor(runtime, case, question, n_candidates):
+    model, params, X, _ = problem(case, 8, seed=1)
+    prepared = TruncatedPosterior(n_candidates, 3).prepare(model, params)
+    wanted = np.concatenate(list(InProcess().map(getattr(prepared, question), split(X, 8))))
+    executor, chunks = on(runtime, X, 8)
+    found = np.concatenate(list(executor.map(getattr(prepared, question), chunks)))
+    assert found == pytest.approx(wanted, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("case", MIXTURES)
+@pytest.mark.parametrize(("n_candidates", "singletons"), [(3, False), (8, False), (2, True)])
+@pytest.mark.parametrize("beta", [1.0, 0.6])
+def test_mixtures_on_a_device_are_those_of_the_processor(runtime, case, n_candidates, singletons, beta):
+    model, params, X, weights = problem(case, 8, seed=3)
+    prepared = TruncatedPosterior(n_candidates, 1, singletons).prepare(model, params, beta)
+    here, there = split(X, 8, weights=weights), on(runtime, X, 8, weights)
+    wanted = InProcess().map_reduce(prepared.statistics, here, combine)
+    found = there[0].map_reduce(prepared.statistics, there[1], combine)
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-10)
+    close(found.statistics, wanted.statistics, 1e-10)
+    for question in [*QUESTIONS, *(["clean"] if case == "mixture_factor" else [])]:
+        a = np.concatenate(list(InProcess().map(getattr(prepared, question), here)))
+        b = np.concatenate(list(there[0].map(getattr(prepared, question), there[1])))
+        assert b == pytest.approx(a, rel=1e-9, abs=1e-9), question
+
+
+@pytest.mark.parametrize("case", [*SUPPORTED, *MIXTURES])
+def test_single_precision_is_as_good_as_it_can_be(runtime, case):
+    model, params, X, weights = problem(case, 14, seed=2)
+    prepared = TruncatedPosterior(6, 1 if case in MIXTURES else 3, case not in MIXTURES).prepare(model, params)
+    wanted = InProcess().map_reduce(prepared.statistics, split(X, 14, weights=weights), combine)
+    executor, chunks = on(runtime, X.astype(np.float32), 14, weights)
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-4)
+    close(found.statistics, wanted.statistics, 1e-4)
+
+
+@pytest.fixture
+def device(runtime, monkeypatch):
+    """The runtime in the place of the one that estimators find."""
+    monkeypatch.setattr(cuda, "runtime", lambda: runtime)
+    monkeypatch.setattr(cuda, "problem", lambda: None)
+    return runtime
+
+
+def data_for(estimator):
+    superposition = "max" if estimator is MCA else "linear"
+    bars = make_bars(n_samples=300, size=4, superposition=superposition, random_state=0)
+    return np.abs(bars.X)
+
+
+ESTIMATORS = {
+    GSC: {"n_candidates": 5, "max_active": 3},
+    LinCA: {"n_candidates": 5, "max_active": 3},
+    ETNMF: {"n_candidates": 5, "max_active": 3},
+    MCA: {"n_candidates": 5, "max_active": 3},
+    TruncatedGaussianMixture: {"n_candidates": 3, "covariance_type": "factor"},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_a_fit_on_a_device_is_that_of_the_processor(device, estimator):
+    X = data_for(estimator)
+    settings = {**ESTIMATORS[estimator], "max_iter": 6, "random_state": 0}
+    here, there = (estimator(8, device=name, **settings).fit(X) for name in ("cpu", "cuda"))
+    assert there.free_energy_ == pytest.approx(here.free_energy_, rel=1e-9)
+    for answer in ("transform", "reconstruct", "score_samples", "predict_proba"):
+        assert getattr(there, answer)(X) == pytest.approx(getattr(here, answer)(X), rel=1e-6, abs=1e-6), answer
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_annealed_fits_are_those_of_the_processor(device):
+    X = data_for(MCA)
+    settings = {"annealing": Annealing(2.0), "max_iter": 8, "random_state": 0, **ESTIMATORS[MCA]}
+    here, there = (MCA(8, device=name, **settings).fit(X) for name in ("cpu", "cuda"))
+    assert there.free_energy_ == pytest.approx(here.free_energy_, rel=1e-9)
+    assert there.components_ == pytest.approx(here.components_, rel=1e-6)
+
+
+@pytest.mark.parametrize("n_candidates", [6, 4])
+def test_greedy_selection_is_that_of_the_processor(runtime, n_candidates):
+    model, params, X, weights = problem("spike_slab_diagonal_diagonal", 14, seed=4)
+    prepared = TruncatedPosterior(n_candidates, 3, greedy=True).prepare(model, params)
+    wanted = InProcess().map_reduce(prepared.statistics, split(X, 14, weights=weights), combine)
+    executor, chunks = on(runtime, X, 14, weights)
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-10)
+    close(found.statistics, wanted.statistics, 1e-10)
+
+
+def test_data_that_are_sent_in_chunks_give_the_bits_of_data_that_stay(runtime):
+    model, params, X, weights = problem("binary_linear", 14)
+    prepared = TruncatedPosterior(5, 3).prepare(model, params)
+    results = []
+    for share in (1.0, 0.0):
+        with OnDevice(runtime, data_share=share) as executor:
+            chunks = executor.split(X, 14, 128, weights)
+            assert chunks[0].data.stays == (share == 1.0)
+            results.append(executor.map_reduce(prepared.statistics, chunks, combine))
+    assert results[0].free_energy == results[1].free_energy
+    for a, b in zip(results[0].statistics, results[1].statistics, strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_what_has_no_kernel_is_refused(device):
+    X = data_for(GSC)
+    for settings, what in (
+        ({"posterior": "factored"}, "posterior='factored'"),
+        ({"slab": "full"}, "slab='full'"),
+        ({"monotone": True}, "monotone=True"),
+        ({"selection": GPSelect()}, "a selection that is learned"),
+    ):
+        with pytest.raises(ValueError, match=rf"has no kernel for {what}.*device='cpu'"):
+            GSC(8, device="cuda", **settings).fit(X)
+    with pytest.raises(ValueError, match="no kernel for noise='poisson'"):
+        MCA(8, noise="poisson", device="cuda").fit(X)
+    with pytest.raises(ValueError, match="NaN in X, have no kernel for a GPU"):
+        LinCA(8, device="cuda", start="random").fit(np.where(X > 8.0, np.nan, X))
+    with pytest.raises(ValueError, match="at most 16 candidates"):
+        LinCA(20, n_candidates=18, max_active=2, device="cuda", start="random").fit(X)
+    with pytest.raises(ValueError, match="no kernel for a GPU: data with gaps"):
+        inpaint_image(np.eye(20), np.eye(20) > 2, device="cuda")
+
+
+def test_auto_takes_the_processor_for_little_data_or_without_a_kernel(device, monkeypatch):
+    X = data_for(GSC)
+    assert GSC(8, device="auto")._device_for(X) == "cpu"
+    monkeypatch.setattr(devices, "_WORTH_IT", 1)
+    assert GSC(8, device="auto")._device_for(X) == "cuda"
+    assert GSC(8, device="auto", slab="full")._device_for(X) == "cpu"
+
+
+def test_a_device_that_fails_costs_only_the_iteration(device, monkeypatch):
+    X, estimator = data_for(LinCA), LinCA(8, device="cuda", start="random", random_state=0, tol=0.0)
+    launch, calls = device.launch, []
+
+    def fail_later(name, *arguments):
+        calls.append(name)
+        if calls.count("binary_expectations") == 4:
+            raise cuda.DeviceError("The GPU failed (simulated).")
+        launch(name, *arguments)
+
+    monkeypatch.setattr(device, "launch", fail_later)
+    with pytest.raises(cuda.DeviceError, match="The GPU failed"):
+        estimator.fit(X)
+    assert estimator.stop_ is Stop.DEVICE_FAILED
+    assert len(estimator.free_energy_) == 3
+    calls.clear()
+    monkeypatch.setattr(device, "launch", launch)
+    whole = LinCA(8, start="random", random_state=0, tol=0.0, max_iter=3)
+    whole.fit(X)
+    assert estimator.free_energy_ == pytest.approx(whole.free_energy_[:3], rel=1e-9)
+
+
+def test_without_cupy_the_error_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+    try:
+        with pytest.raises(ImportError, match=r"needs an NVIDIA GPU and CuPy.*pip install 'multicause\[cuda\]'"):
+            LinCA(2, device="cuda").fit(np.eye(4))
+        with pytest.raises(ImportError, match="needs an NVIDIA GPU and CuPy"):
+            denoise_image(np.random.default_rng(0).normal(size=(20, 20)), device="cuda")
+    finally:
+        cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+
+
+def test_an_image_denoised_on_a_device_is_that_of_the_processor(device):
+    rng = np.random.default_rng(0)
+    rows, columns = np.mgrid[:40, :44]
+    image = 50.0 * np.sin(0.3 * rows) * np.cos(0.2 * columns) + rng.normal(scale=10.0, size=rows.shape)
+    settings = {"n_components": 5, "max_iter": 2, "random_state": 0}
+    here, there = (denoise_image(image, device=name, **settings) for name in ("cpu", "cuda"))
+    assert there.noise_level == pytest.approx(here.noise_level, rel=1e-6)  # which the processor has in single precision
+    assert there.image == pytest.approx(here.image, abs=1e-2)
+    assert there.uncertainty == pytest.approx(here.uncertainty, rel=1e-3)
+
+
+@pytest.mark.cuda
+def test_arrays_on_the_device_stay_there(tmp_path):
+    if cuda.problem() is not None:
+        pytest.skip(cuda.problem())
+    import cupy
+
+    X = data_for(GSC)
+    gsc = GSC(8, device="cuda", random_state=0, start="random", max_iter=3, tol=0.0)
+    gsc.fit(cupy.asarray(X), checkpoint=tmp_path / "fit.checkpoint")
+    assert isinstance(gsc.components_, np.ndarray)
+    codes = gsc.transform(cupy.asarray(X))
+    assert isinstance(codes, cupy.ndarray)
+    assert cupy.asnumpy(codes) == pytest.approx(gsc.transform(X), rel=1e-12)
+    for wrong, what in (("float16", "float16"), ("int32", "int32")):
+        with pytest.raises(ValueError, match=f"must be a table of float32 or float64.*{what}"):
+            gsc.fit(cupy.asarray(X).astype(wrong))
+    with pytest.raises(ValueError, match="X is on a GPU, but GSC has device='cpu'"):
+        GSC(8).fit(cupy.asarray(X))
+    with pytest.raises(ValueError, match="must be finite"):
+        gsc.transform(cupy.asarray(np.where(X > 8.0, np.nan, X)))
+    torch = pytest.importorskip("torch")
+    codes_of_tensor = gsc.transform(torch.as_tensor(X, device="cuda"))
+    assert isinstance(codes_of_tensor, torch.Tensor)
+    assert codes_of_tensor.cpu().numpy() == pytest.approx(gsc.transform(X), rel=1e-12)
+
+
+@pytest.mark.cuda
+def test_too_little_memory_on_the_device_is_said():
+    if cuda.problem() is not None:
+        pytest.skip(cuda.problem())
+    import cupy
+
+    pool, X = cupy.get_default_memory_pool(), np.zeros((1000, 50)) + np.arange(50.0)
+    pool.free_all_blocks()
+    before = pool.get_limit()
+    pool.set_limit(size=pool.used_bytes() + 2**17)
+    try:
+        with pytest.raises(cuda.DeviceError, match=r"not enough free memory.*device='cpu'"):
+            LinCA(500, device="cuda", start="random").fit(X)
+    finally:
+        pool.set_limit(size=before)
