@@ -27,7 +27,8 @@ def _pictures(records: dict[str, Any]) -> str:
 
     settings = {row["setting"] for row in records["pictures"]["rows"]}
     n_pictures = sum(setting.endswith("noise 15 (ours)") for setting in settings) - 1  # one line is of all of them
-    trials = _trials(_row(records, "pictures", "house, noise 15 (ours)", "PSNR in dB, denoise_image"))
+    rows = [_row(records, "pictures", f"house, noise {x} (ours)", "PSNR in dB, denoise_image") for x in LEVELS]
+    trials = _trials(min(rows, key=lambda row: row["trials"][0]))
     protocol = f"PSNR in dB, mean of {n_pictures} pictures, noise of 15 / 25 / 50, {trials}; `reproduce pictures`"
     others = f"BM3D, told the noise level: {decibels('BM3D')}; non-local means, told: {decibels('non-local means')}"
     return f"| `denoise_image`, told nothing | {decibels('denoise_image')} | {others} | {protocol} |"
