@@ -85,5 +85,5 @@ def test_a_figure_that_is_no_longer_in_its_record_is_missed(results):
     for record in found:
         if record.get("experiment") == "pictures":
             record["rows"] = record["rows"][:1]
-    with pytest.raises(KeyError, match="No row 'all pictures, noise 15"):
+    with pytest.raises(KeyError, match="No row 'house, noise 25"):
         results.first_figures(found)
