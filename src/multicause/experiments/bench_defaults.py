@@ -41,9 +41,9 @@ class Trial(NamedTuple):
 def run_trial(task: Task, seed: int) -> Trial:
     """Fits of one thread, in seconds of its processor."""
     case = task.case(seed)
-    others = (Judged() if one is None else judge(one, case) for one in (case.before, case.from_truth))
+    before, from_truth = (Judged() if one is None else judge(one, case) for one in (case.before, case.from_truth))
     truth = NOTHING if case.truth is None else float(case.truth.score(case.X))
-    return Trial(judge(case.plain, case), *others, truth)
+    return Trial(judge(case.plain, case), before, from_truth, truth)
 
 
 def judge(estimator: Any, case: Case) -> Judged:

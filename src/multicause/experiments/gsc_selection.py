@@ -56,7 +56,9 @@ def mean_qualities(
     if start == "paper":
         init = {**papers_draw(n_components, X.shape[1], seed, slab), "noise_variance": float(X.var(axis=0).mean())}
     lengths: dict[str, Any] = {"max_iter": max_iter, "tol": 0.0, "start": "random", "random_state": seed, "n_jobs": 1}
-    fit = GSC(n_components, slab=slab, slab_update=slab_update, init=init, **lengths, **PAPERS_EM | posterior).fit(X)
+    fit = GSC(n_components, slab=slab, slab_update=slab_update, init=init, **lengths, **{**PAPERS_EM, **posterior}).fit(
+        X
+    )
     generating = GSC.from_parameters(**truth._asdict(), n_jobs=1, **posterior)
     return Qualities(mean_quality(fit, X), mean_quality(generating, X))
 
