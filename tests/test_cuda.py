@@ -20,7 +20,7 @@ from multicause.learning import Annealing, Stop
 from multicause.models import combine
 from multicause.posteriors import TruncatedPosterior
 from multicause.selection import GPSelect
-from multicause.tasks import denoise_image, inpaint_image
+from multicause.tasks import denoise_image, inpaint_image, separate_sources
 
 from cases import LINEAR, MIXTURES, MODELS
 
@@ -319,3 +319,14 @@ def test_too_little_memory_on_the_device_is_said():
             LinCA(500, device="cuda", start="random").fit(X)
     finally:
         pool.set_limit(size=before)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_tasks_by_gsc_on_a_device_are_those_of_the_processor(device):
+    rng = np.random.default_rng(0)
+    mixtures, image = rng.laplace(size=(600, 2)) @ rng.normal(size=(2, 2)), rng.normal(size=(24, 24)).cumsum(axis=0)
+    short = {"max_iter": 2, "random_state": 0}
+    here, there = (separate_sources(mixtures, n_init=1, device=name, **short) for name in ("cpu", "cuda"))
+    assert there.mixing == pytest.approx(here.mixing, rel=1e-9)
+    here, there = (denoise_image(image, model="gsc", n_components=12, device=name, **short) for name in ("cpu", "cuda"))
+    assert there.image == pytest.approx(here.image, rel=1e-9, abs=1e-9)
