@@ -336,7 +336,7 @@ BAD_ARGUMENTS = [
     ({"max_iter": 0}, "'max_iter' parameter"),
     ({"tol": -1.0}, "'tol' parameter"),
     ({"n_init": 0}, "'n_init' parameter"),
-    ({"annealing": 13.0}, "'annealing' parameter"),
+    ({"annealing": "13"}, "'annealing' parameter"),
     ({"activation_type": "own"}, "'activation_type' parameter"),
     ({"init": np.ones((16, 16))}, r"'init' parameter of LinCA must be an instance of 'dict' or None"),
     (

@@ -95,14 +95,14 @@ def test_an_interrupt_while_a_later_fit_starts_keeps_the_earlier_ones(monkeypatc
 
     started = []
 
-    def start(em, rng):
+    def start(em, rng, n_starts):
         started.append(1)
         if len(started) == 2:
             raise KeyboardInterrupt
-        return start_clusters(em, rng)
+        return best_clusters(em, rng, n_starts)
 
-    start_clusters = module.start_clusters
-    monkeypatch.setattr(module, "start_clusters", start)
+    best_clusters = module.best_clusters
+    monkeypatch.setattr(module, "best_clusters", start)
     mixture = TruncatedGaussianMixture(3, n_init=3, random_state=0)
     with pytest.raises(KeyboardInterrupt):
         mixture.fit(X)
@@ -119,7 +119,7 @@ def test_a_model_based_selection_asked_for_after_a_learned_one_is_used(X):
     learned = LinCA(6, selection=GPSelect(), max_iter=5, tol=0, random_state=0, **few).fit(X)
     by_function = learned.score_samples(X)
     known = {"components": learned.components_, "activation": learned.activation_}
-    own = LinCA.from_parameters(noise_variance=learned.noise_variance_, **few, **known)
+    own = LinCA.from_parameters(noise_variance=learned.noise_variance_, selection="model-based", **few, **known)
     by_model = learned.set_params(selection="model-based").score_samples(X)
     np.testing.assert_array_equal(by_model, own.score_samples(X))
     assert (by_model != by_function).any()

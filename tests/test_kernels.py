@@ -94,7 +94,7 @@ def test_truncation_over_every_state_equals_the_exact_posterior(name, n_componen
     oracle = brute_force(model, params, Y)
     everything = np.tile(np.arange(n_components, dtype=np.int32), (len(Y), 1))
     for use_kernel in (True, False):
-        e_step = ExactPosterior(n_components, use_kernel).prepare(model, params).e_step
+        e_step = ExactPosterior(n_components, use_kernel).prepare(model, params).here.e_step
         terms = e_step.terms(Y)
         assert_allclose(e_step.free_energies(terms, everything), oracle.free_energy, rtol=1e-10)
         assert_allclose(e_step.means(terms, everything), oracle.mean, atol=1e-10)

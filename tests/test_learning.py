@@ -228,7 +228,7 @@ def test_data_classification_learns_the_activation_of_the_whole_prior():
 
 def test_annealing_finds_bars_that_a_plain_fit_misses():
     bars = make_bars(500, 5, signed=True, random_state=1003)
-    common = {"n_components": 10, "n_candidates": 5, "max_active": 3, "random_state": 3}
+    common = {"n_components": 10, "n_candidates": 5, "max_active": 3, "selection": "model-based", "random_state": 3}
     plain = LinCA(start="random", **common).fit(bars.X)
     annealed = LinCA(annealing=Annealing(13.0, parameter_noise=0.08), max_iter=100, **common).fit(bars.X)
     assert annealed.score(bars.X) > plain.score(bars.X) + 0.5
@@ -262,7 +262,7 @@ class StopAfter(Listener):
 @pytest.mark.usefixtures("callbacks")
 def test_a_callback_can_stop_the_fit():
     X = make_bars(200, 4, random_state=0).X
-    fit = LinCA(8, random_state=0).set_callbacks(StopAfter(3)).fit(X)
+    fit = LinCA(8, start="random", random_state=0).set_callbacks(StopAfter(3)).fit(X)
     assert fit.stop_ is Stop.CALLBACK
     assert (fit.n_iter_, len(fit.free_energy_)) == (2, 3)
 
@@ -307,7 +307,7 @@ def test_a_fit_that_runs_out_of_iterations_says_so():
     from sklearn.exceptions import ConvergenceWarning
 
     with pytest.warns(ConvergenceWarning, match="raise max_iter or tol"):
-        fit = LinCA(8, max_iter=2, random_state=0).fit(make_bars(200, 4, random_state=0).X)
+        fit = LinCA(8, max_iter=2, start="random", random_state=0).fit(make_bars(200, 4, random_state=0).X)
     assert fit.stop_ is Stop.ITERATIONS_RAN_OUT
 
 

@@ -58,7 +58,7 @@ def test_nothing_is_searched_where_the_user_says_how_to_begin(told, monkeypatch)
         warnings.simplefilter("ignore")
         plain(LinCA, max_iter=2, **told).fit(X)
         plain(LinCA, max_iter=2, start="random").fit(X)
-        plain(LinCA).partial_fit(X)
+        plain(LinCA, start="random").partial_fit(X)
 
 
 @pytest.mark.parametrize("estimator", [MCA(4, selection="greedy"), ETNMF(4, noise="poisson", selection="greedy")])

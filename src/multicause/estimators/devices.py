@@ -35,7 +35,7 @@ class DeviceEstimator(SelectingEstimator):
         """What of the settings has no kernel for a GPU."""
         if self._learned_selection() is not None:
             return "a selection that is learned"
-        return "monotone=True" if getattr(self, "monotone", False) else None
+        return "monotone=True" if getattr(self, "monotone", False) not in (False, "auto") else None
 
     def _device_for(self, X: Any) -> str:
         """Where data are worked on; an error where that cannot be."""

@@ -250,7 +250,8 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
             raise ValueError(
                 f"{type(self).__name__} with these settings has no greedy selection. Use selection='auto'."
             )
-        return self._can_select_greedily and self.selection in ("auto", "greedy")
+        wanted = self.selection == "greedy" or (self.selection == "auto" and self.annealing is None)
+        return wanted and self._can_select_greedily
 
     @property
     def _keeps_candidates(self) -> bool:

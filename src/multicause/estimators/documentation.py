@@ -17,7 +17,8 @@ ARGUMENTS = {
     "selection": """{"auto", "greedy", "model-based"} or GPSelect, default="auto"
         What chooses the candidates: greedy selection, which takes one latent after the other, each judged beside those
         before it; the paper's selection function, which judges each latent by itself; or a function that is learned
-        jointly. "auto" is greedy where components add up under Gaussian noise.""",
+        jointly. "auto" is greedy where components add up under Gaussian noise,
+        but not while they are annealed: hot posteriors are of many latents.""",
     "singletons": """bool, default=True
         Also consider every latent on its own, candidate or not: a latent that selection overlooks is then still found
         where it is alone. False saves a little time where there are thousands of latents.""",

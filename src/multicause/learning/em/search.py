@@ -230,7 +230,8 @@ class _Searching:
         """Latents whose data points are explained worse than others, the worst first."""
         unexplained, weights = self._unexplained(mean), self.sample.weights
         misfit, average = self._misfit(means, mean), np.average(unexplained, weights=weights)
-        spread = np.sqrt(np.average(np.square(unexplained - average), weights=weights))
+        relative = unexplained / max(average, np.finfo(float).tiny)  # whose squares are numbers in any unit of the data
+        spread = average * np.sqrt(np.average(np.square(relative - 1.0), weights=weights))
         chance = average + _BEYOND_CHANCE * spread / np.sqrt(np.maximum(weights @ means, 1.0))
         worst = np.argsort(-misfit, kind="stable")
         return worst[misfit[worst] > chance[worst]]
