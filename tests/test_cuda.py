@@ -181,8 +181,9 @@ def test_annealed_fits_are_those_of_the_processor(device):
 
 
 @pytest.mark.parametrize("n_candidates", [6, 4])
-def test_greedy_selection_is_that_of_the_processor(runtime, n_candidates):
-    model, params, X, weights = problem("spike_slab_diagonal_diagonal", 14, seed=4)
+@pytest.mark.parametrize("name", ["spike_slab_diagonal_diagonal", "binary_linear", "nonnegative_linear"])
+def test_greedy_selection_is_that_of_the_processor(runtime, name, n_candidates):
+    model, params, X, weights = problem(name, 14, seed=4)
     prepared = TruncatedPosterior(n_candidates, 3, greedy=True).prepare(model, params)
     wanted = InProcess().map_reduce(prepared.statistics, split(X, 14, weights=weights), combine)
     executor, chunks = on(runtime, X, 14, weights)

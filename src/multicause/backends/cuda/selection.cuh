@@ -17,6 +17,10 @@ template <typename T> struct ShiftedScore {
     const T *scores, *shift, *scale;
     INLINE float operator()(int h) const { return (float)((scores[h] - shift[h]) * scale[h]); }
 };
+template <typename T> struct PlainScore {
+    const T* scores;
+    INLINE float operator()(int h) const { return (float)scores[h]; }
+};
 template <typename T> struct SingletonScore {
     const T *linear, *inverse, *constant;
     INLINE float operator()(int h) const { return (float)(constant[h] + T(0.5) * linear[h] * linear[h] * inverse[h]); }
@@ -149,6 +153,65 @@ ENTRY greedy_candidates(const T* linear, const T* inverse, const T* slab_mean, c
                 EACH_LANE(lane, G) rank[lane] += other < mine[lane];
             }
             EACH_LANE(lane, G) if (lane < n_candidates) chosen[n * n_candidates + rank[lane]] = mine[lane];
+        }
+    }
+}
+
+// Binary latents that add up: a state grows as long as its log joint rises; gain <- what each latent then adds to it.
+// Scores of its latents become infinite. Returns how many they are.
+template <typename T>
+INLINE int grow_state(const T* gram, int n_latents, int n_candidates, T* gain, T* score, int* state) {
+    constexpr int G = 32;
+    typedef unsigned long long Key;
+    int size = 0;
+    for (; size < n_candidates; ++size) {
+        PerLane<Key, G> best;
+        EACH_LANE(lane, G) {
+            best[lane] = 0;
+            for (int h = lane; h < n_latents; h += G) {
+                const Key key = key_of((float)gain[h], h);
+                if (score[h] < T(0) && (float)gain[h] > 0.0f && key > best[lane]) best[lane] = key;
+            }
+        }
+        const Key largest = group_max<Key, G>(best);
+        if (largest == 0) break;
+        const int g = state[size] = (int)(0xffffffffu - (unsigned)(largest & 0xffffffffu));
+        group_sync<G>();
+        EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
+            gain[h] -= gram[(long long)g * n_latents + h];
+            if (h == g) score[h] = -Limits<T>::off;
+        }
+        group_sync<G>();
+    }
+    return size;
+}
+
+// The latents of such a state, then those that add most to it, or gain most in the place of one of its latents.
+template <typename T>
+ENTRY greedy_binary_candidates(const T* linear, const T* gram, int n_rows, int n_latents, int n_candidates, int n_slots,
+                               T* work, int* chosen) {
+    constexpr int G = 32;
+    EACH_GROUP(slot, n_slots, G) {
+        T *gain = work + slot * 2 * n_latents, *score = gain + n_latents;
+        for (long long n = slot; n < n_rows; n += n_slots) {
+            EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
+                gain[h] = linear[n * n_latents + h];
+                score[h] = Limits<T>::off;
+            }
+            group_sync<G>();
+            int state[G];
+            const int size = grow_state(gram, n_latents, n_candidates, gain, score, state);
+            EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
+                T best = larger(score[h], gain[h]);
+                for (int i = 0; i < size; ++i) {
+                    const T* column = gram + (long long)state[i] * n_latents;
+                    best = larger(best, gain[h] + column[h] - (gain[state[i]] + column[state[i]]));
+                }
+                score[h] = best;
+            }
+            group_sync<G>();
+            choose(PlainScore<T>{score}, n_latents, n_candidates, chosen + n * n_candidates);
+            group_sync<G>();
         }
     }
 }

@@ -15,6 +15,7 @@ NORMALISERS, ROWS, STATISTICS = 0, 1, 2  # what kernels are asked for, as in spi
 _GROUPS = 8192  # of lanes, that keep a device busy
 _ROWS_AT_ONCE = 2**15  # whose sums single precision bears
 LANES = 32
+_SLOTS = 132 * 16  # rows whose candidates are chosen at one time, greedily
 
 
 class Unsupported(ValueError):
@@ -53,6 +54,15 @@ class DeviceEStep(ABC):
 
     def select_greedily(self, terms: Any, n_candidates: int) -> Any:
         raise Unsupported(f"{type(self.model).__name__} has no greedy selection on a GPU. Use device='cpu'.")
+
+    def choose_greedily(self, kernel: str, linear: Any, tables: tuple, n_work: int, n_candidates: int) -> Any:
+        """By a kernel of `backends/cuda/selection.cuh` that works on so many numbers for each latent."""
+        check_candidates(n_candidates, LANES)
+        N, H = linear.shape
+        chosen, n_slots = self.xp.empty((N, n_candidates), np.int32), min(N, _SLOTS)
+        work, sizes = self.empty(n_slots, n_work, H), (N, H, n_candidates, n_slots)
+        self.launch(kernel, (), n_slots, LANES, linear, *tables, *sizes, work, chosen)
+        return chosen
 
     @abstractmethod
     def free_energies(self, terms: Any, candidates: Any) -> Any:

@@ -40,6 +40,9 @@ class BinaryLinearOnDevice(DeviceEStep):
             return self._upper_bound.select(terms.Y, n_candidates)
         return self.top_candidates(terms.linear, self.offset, self._cosine_scale, n_candidates)
 
+    def select_greedily(self, terms, n_candidates):
+        return self.choose_greedily("greedy_binary_candidates", terms.linear, (self.gram,), 2, n_candidates)
+
     @cached_property
     def _cosine_scale(self):
         return self.put(self.host._cosine_scale)

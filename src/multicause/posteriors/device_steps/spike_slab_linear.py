@@ -17,7 +17,6 @@ from multicause.posteriors.device_steps.base import (
     lanes_of,
 )
 
-_SLOTS = 132 * 16  # rows whose candidates are chosen at one time
 _NOTHING = np.zeros((0, 0))
 
 
@@ -60,13 +59,8 @@ class SpikeSlabOnDevice(DeviceEStep):
         return chosen
 
     def select_greedily(self, terms, n_candidates):
-        check_candidates(n_candidates, LANES)
-        N, H = terms.linear.shape
-        chosen, n_slots = self.xp.empty((N, n_candidates), np.int32), min(N, _SLOTS)
-        work = self.empty(n_slots, 3 + n_candidates, H)
-        tables, sizes = (self.inverse, self.slab_mean, self.gram), (N, H, n_candidates, n_slots)
-        self.launch("greedy_candidates", (), n_slots, LANES, terms.linear, *tables, *sizes, work, chosen)
-        return chosen
+        tables = self.inverse, self.slab_mean, self.gram
+        return self.choose_greedily("greedy_candidates", terms.linear, tables, 3 + n_candidates, n_candidates)
 
     def free_energies(self, terms, candidates):
         nothing, s = self.empty(1), self.empty(*terms.linear.shape)
