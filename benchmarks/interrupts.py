@@ -302,6 +302,7 @@ def kill(folder: Path, n_trials: int, n_processes: int, seed: int) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what runs in the background ignore it
     arguments = [word for word in sys.argv[1:] if not word.startswith("--")]
     n_trials, n_processes, seed = (int(n) for n in [*arguments, *("200", "2", "0")[len(arguments) :]])
     with tempfile.TemporaryDirectory() as folder:
