@@ -50,6 +50,13 @@ def assert_same_fit(first, second):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
+@pytest.mark.parametrize(("shape", "lacking"), [((24, 0), "0 feature"), ((0, 4), "0 sample")])
+@pytest.mark.parametrize("keep", [as_memmap, as_hdf5])
+def test_stored_data_without_columns_or_rows_are_refused(tmp_path, keep, shape, lacking):
+    with pytest.raises(ValueError, match=rf"Found array with {lacking}\(s\) .* minimum of"):
+        LinCA(2).fit(keep(np.ones(shape), tmp_path))
+
+
 def test_a_fit_has_the_same_bits_wherever_its_rows_come_from(X, stored):
     weights = np.random.default_rng(1).random(len(X))
     fits = [LinCA(8, max_iter=5, tol=0, random_state=0, n_jobs=2) for _ in range(2)]

@@ -398,11 +398,7 @@ class MulticauseEstimator(
     def _validate_source(self, X: RowSource, reset: bool) -> RowSource:
         """The same checks, chunk by chunk."""
         validate_data(self, X, reset=reset, skip_check_array=True)
-        fewest = self._fewest_samples if reset else 1
-        if len(X) < fewest:
-            raise ValueError(
-                f"Found array with {len(X)} sample(s) (shape={X.shape}) while a minimum of {fewest} is required."
-            )
+        self._refuse_too_small(X.shape, reset)
         name, missing, check_range = type(self).__name__, self._allows_missing, self._check_range
 
         def largest_of(chunk: Chunk) -> float:
@@ -415,6 +411,15 @@ class MulticauseEstimator(
         with reader_for(X, self.n_jobs) as executor:
             refuse_magnitude(executor.map_reduce(largest_of, split(X, X.shape[1], self._chunk_size), max))
         return X
+
+    def _refuse_too_small(self, shape: tuple[int, ...], reset: bool) -> None:
+        """The sizes that scikit-learn checks of arrays in memory, for those that are elsewhere."""
+        samples = self._fewest_samples if reset else 1
+        for n, what, fewest in (shape[0], "sample(s)", samples), (shape[1], "feature(s)", 1):
+            if n < fewest:
+                raise ValueError(
+                    f"Found array with {n} {what} (shape={shape}) while a minimum of {fewest} is required."
+                )
 
     def _check_range(self, X: np.ndarray, reset: bool, start: int = 0) -> None:
         """Refuse rows outside of the range that the model is for; their numbers begin at `start`."""

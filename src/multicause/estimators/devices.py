@@ -83,9 +83,7 @@ class DeviceEstimator(SelectingEstimator):
                 f"{X.device.id}), or copy X."
             )
         validate_data(self, X, reset=reset, skip_check_array=True)
-        fewest = self._fewest_samples if reset else 1
-        if len(X) < fewest:
-            raise ValueError(f"Found array with {len(X)} sample(s) while a minimum of {fewest} is required.")
+        self._refuse_too_small(X.shape, reset)
         largest = largest_on_device(X)
         if not np.isfinite(largest):
             raise ValueError(
