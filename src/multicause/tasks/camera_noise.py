@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.ndimage import convolve
 
 from multicause.short_repr import short_repr
+from multicause.tasks.clipping import clipped_share
 from multicause.tasks.images import as_image, check_known_pixels, like
 from multicause.tasks.noise_level import estimate_noise_level
 from multicause.tasks.variance_stabilisation import CameraNoise, VarianceStabiliser
@@ -108,8 +109,9 @@ def _level_of(stabilised: np.ndarray) -> float:
 
     Where it is dark, no transform stabilises counts. Smooth dark parts would make the noise of all others too small.
     """
-    channels = np.moveaxis(as_image(stabilised), 2, 0)
-    measured = float(np.median([estimate_noise_level(channel) for channel in channels]))
+    pixels = as_image(stabilised)
+    clipped = clipped_share(pixels)
+    measured = float(np.median([estimate_noise_level(channel, clipped) for channel in np.moveaxis(pixels, 2, 0)]))
     return float(np.clip(measured, *LIKELY_LEVELS))
 
 

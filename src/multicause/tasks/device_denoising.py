@@ -40,13 +40,14 @@ class DeviceLearner(Learner):
     """The same learner, whose arrays are on a GPU."""
 
     @staticmethod
-    def noise_of(channel: np.ndarray) -> float:
+    def noise_of(channel: np.ndarray, clipped: np.ndarray | None) -> float:
         size = min(SIZE, *channel.shape)
+        positions, n_pixels = looked_at(channel.shape, size, clipped)
         runtime, patches, (low, high) = cuda.runtime(), PatchesOnDevice(channel, size), frequencies(size)
         xp = runtime.xp
-        powers = xp.square(patches.take(looked_at(len(patches))) @ xp.asarray(cosines(size)))
+        powers = xp.square(patches.take(positions) @ xp.asarray(cosines(size)))
         powers = powers[xp.argsort(powers @ xp.asarray(low / low.sum()))]
-        return level_of(lambda n: runtime.to_host(powers[:n].mean(axis=0))[high], len(powers), channel.size, high)
+        return level_of(lambda n: runtime.to_host(powers[:n].mean(axis=0))[high], len(powers), n_pixels, high)
 
     def fit(self, channel: np.ndarray, random_state: np.random.RandomState) -> TruncatedGaussianMixture:
         with remembering_decompositions():

@@ -14,6 +14,7 @@ from multicause.learning import Outcome, Stop
 from multicause.models import combine
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.posteriors import TruncatedPosterior
+from multicause.tasks.clipping import clipped_share
 from multicause.tasks.noise_level import estimate_noise_level
 from multicause.tasks.patches import Merge, Patches, some_of, with_progress
 
@@ -64,7 +65,8 @@ def clean(
     channels = _turned(pixels, turn / unit, -mean @ turn / unit, np.float32)
     level, learner_kind = None if noise_level is None else noise_level / unit, _learner_kind(settings)
     if level is None:
-        level = float(np.median([learner_kind.noise_of(channel) for channel in np.moveaxis(channels, 2, 0)]))
+        clipped = clipped_share(pixels)
+        level = float(np.median([learner_kind.noise_of(channel, clipped) for channel in np.moveaxis(channels, 2, 0)]))
     size = patch_size or _suitable_patch_size(channels, level)
     if level <= NO_NOISE * np.ptp(pixels) / unit:
         return Cleaned(pixels, np.zeros_like(pixels), level * unit, None)
@@ -158,9 +160,9 @@ class Learner(NamedTuple):
         return mixture
 
     @staticmethod
-    def noise_of(channel: np.ndarray) -> float:
-        """Standard deviation of the noise of one channel."""
-        return estimate_noise_level(channel)
+    def noise_of(channel: np.ndarray, clipped: np.ndarray | None) -> float:
+        """Standard deviation of the noise of one channel, measured where the image is not clipped."""
+        return estimate_noise_level(channel, clipped)
 
     def patches(self, channel: np.ndarray) -> Any:
         """The patches of one channel (height, width, 1)."""

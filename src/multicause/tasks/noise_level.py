@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.fft import dctn
 
+from multicause.tasks.clipping import unclipped_patches
 from multicause.tasks.patches import Patches
 
 SIZE = 8  # of a patch
@@ -22,13 +23,17 @@ _CHANCE, _ROUNDS = 0.5, 3  # standard deviations that are no texture
 _INDEPENDENT = 0.1  # of overlapping patches, as measured on white noise for a single frequency
 
 
-def estimate_noise_level(image: np.ndarray) -> float:
-    """Standard deviation of white noise in one channel (height, width), from the quietest high frequencies."""
+def estimate_noise_level(image: np.ndarray, clipped: np.ndarray | None = None) -> float:
+    """Standard deviation of white noise in one channel (height, width), from the quietest high frequencies.
+
+    Patches about clipped pixels, where there are any, take no part: they would pass for quiet ones.
+    """
     size = min(SIZE, *image.shape)
     low, high = frequencies(size)
-    powers = _powers(image, size)
+    positions, n_pixels = looked_at(image.shape, size, clipped)
+    powers = _powers(image, size, positions)
     powers = powers[np.argsort(powers[:, low].mean(axis=1))][:, high]
-    return level_of(lambda n: powers[:n].mean(axis=0), len(powers), image.size, high)
+    return level_of(lambda n: powers[:n].mean(axis=0), len(powers), n_pixels, high)
 
 
 def frequencies(size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -51,9 +56,12 @@ def level_of(powers_of: Callable[[int], np.ndarray], n_patches: int, n_pixels: i
     return float(np.sqrt(level))
 
 
-def looked_at(n_patches: int) -> np.ndarray:
-    """The positions of the patches that are looked at: all, or every so many."""
-    return np.arange(0, n_patches, max(n_patches // _MOST_PATCHES, 1))
+def looked_at(shape: tuple[int, ...], size: int, clipped: np.ndarray | None) -> tuple[np.ndarray, int]:
+    """Positions of the patches that are looked at, all unclipped ones or every so many; and of how many pixels."""
+    positions = unclipped_patches(shape, size, clipped)
+    n_patches = (shape[0] - size + 1) * (shape[1] - size + 1)
+    n_pixels = shape[0] * shape[1] * len(positions) // n_patches
+    return positions[:: max(len(positions) // _MOST_PATCHES, 1)], n_pixels
 
 
 def cosines(size: int) -> np.ndarray:
@@ -61,10 +69,9 @@ def cosines(size: int) -> np.ndarray:
     return dctn(np.eye(size * size).reshape(-1, size, size), axes=(1, 2), norm="ortho").reshape(size * size, -1)
 
 
-def _powers(image: np.ndarray, size: int) -> np.ndarray:
+def _powers(image: np.ndarray, size: int, positions: np.ndarray) -> np.ndarray:
     """Squared cosine coefficients of patches, (n, size * size)."""
-    patches = Patches(image[:, :, None], size)
-    positions, transform = looked_at(len(patches)), cosines(size).astype(image.dtype)
+    patches, transform = Patches(image[:, :, None], size), cosines(size).astype(image.dtype)
     some = np.array_split(positions, len(positions) // 20_000 + 1)
     return np.concatenate([np.square(patches.take(few) @ transform) for few in some])
 
