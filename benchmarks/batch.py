@@ -1,12 +1,13 @@
 """Run experiments as one pool of single trials, and write their records.
 
-    python benchmarks/batch.py --output results --processes 16 --minutes 8 [NAME...]
+    python benchmarks/batch.py --output results --processes 16 --minutes 8 [--missing] [--rows TEXT] [NAME...]
 
 `multicause reproduce` runs row after row, and waits for the slowest trial of each. Here all trials of all experiments
 share a pool; when time is up, tables are made of the trials that have ended, and what is missing is said. Trials are
 kept in OUTPUT/trials.pickle as they end, so that a second call goes on, if need be on another machine: of the same
-commit, and in your own folder, since reading a pickle can run code. Each process is bound to one core, so that
-experiments that measure times are left to `reproduce`.
+commit, and in your own folder, since reading a pickle can run code. With --missing only rows are run that have fewer
+trials in benchmarks/records than they want. Each process is bound to one core, so that experiments that measure times
+are left to `reproduce`.
 """
 
 import argparse
@@ -63,11 +64,15 @@ SECONDS = {
     "mca-unequal": {"R-MCA_NN": 12, "": 1},
     "mca-violations": {"best of 8": 8, "": 1},
     "mca-widths": {"R-MCA_NN": 10, "": 0.4},
+    "pictures": {"": 10},
+    "pictures-counts": {"": 90},
+    "pictures-gaps": {"80 %": 35, "": 20},
     "upoe-crabs": {"ours": 10, "": 1},
     "upoe-faces": {"": 90},
     "upoe-natural": {"": 280},
     "upoe-recovery": {"50": 25, "20": 4, "": 1},
 }
+RECORDS = Path(__file__).parent / "records"
 LONG = 50.0  # seconds of trials that begin first
 DEAR = 250.0  # seconds of a row whose trials wait
 FEW = 2  # trials that each row gets before that
@@ -131,7 +136,11 @@ def main() -> None:
     arguments.output.mkdir(parents=True, exist_ok=True)
     kept = arguments.output / "trials.pickle"
     ended = {each.task: each for each in read(kept)}
-    tasks = [task for task in planned(keys, options) if task not in ended]
+    complete = {key: complete_rows(key) if arguments.missing else set() for key in keys}
+    tasks = [task for task in planned(keys, options) if task not in ended and task.title not in complete[task.key]]
+    tasks = [task for task in tasks if arguments.rows in task.title]
+    if arguments.papers:
+        tasks = [task for task in tasks if not table(task.key, options)[task.title].ours]
     seconds = sum(guess(task.key[0], task.title) for task in tasks)
     print(f"{len(ended)} trials have ended, {len(tasks)} are left: about {seconds:.0f} s of one core", flush=True)
     with kept.open("ab") as file:
@@ -151,9 +160,24 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--processes", type=int, default=os.cpu_count())
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--trials", type=int)
+    parser.add_argument("--missing", action="store_true")
+    parser.add_argument("--papers", action="store_true", help="rows with a paper's settings alone")
+    parser.add_argument("--rows", default="", metavar="TEXT", help="rows whose titles hold this text alone")
     parser.add_argument("--full", action="store_true")
     parser.add_argument("--quick", action="store_true")
     return parser.parse_args()
+
+
+def complete_rows(key: tuple) -> set[str]:
+    """Settings whose figures in the records are all of as many trials as are wanted."""
+    path = RECORDS / f"{record_name(key)}.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    few = {row["setting"] for row in rows if row["trials"] is not None and row["trials"][0] < row["trials"][1]}
+    return {row["setting"] for row in rows} - few
+
+
+def record_name(key: tuple) -> str:
+    return key[0] if key[1] is None else f"{key[0]}-components-{key[1]}"
 
 
 def read(kept: Path) -> Iterator[Ended]:
@@ -249,11 +273,10 @@ def conclude(key: tuple, ended: dict[Task, Ended], output: Path) -> None:
     record = result.to_json()
     record["made_with"] = together([each.made_with for each in used])
     record["not_run"] = [title for title in _tables[key] if title not in {each.task.title for each in used}]
-    name = key[0] if key[1] is None else f"{key[0]}-components-{key[1]}"
     text = json.dumps(
         record, indent=1, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
     )
-    (output / f"{name}.json").write_text(text, encoding="utf-8")
+    (output / f"{record_name(key)}.json").write_text(text, encoding="utf-8")
 
 
 def together(made: list[dict]) -> dict:

@@ -4,10 +4,12 @@ multicause reproduce NAME... --output results          # or benchmarks/batch.py,
 multicause bench --output results
 python benchmarks/results.py results        # takes the records of that run over, then writes RESULTS.md
 
-A record is what these wrote, without the details of single trials.
+A record is what these wrote, without the details of single trials. Rows that a run left out stay as they were; the
+record says by what each was made.
 """
 
 import json
+import math
 import sys
 from collections import Counter
 from pathlib import Path
@@ -44,7 +46,36 @@ def take_over(folder: Path) -> None:
     for path in sorted(folder.glob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
         record.pop("details", None)
-        (RECORDS / path.name).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        known = RECORDS / path.name
+        if known.exists() and "experiment" in record:
+            record = joined(json.loads(known.read_text(encoding="utf-8")), record)
+        known.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def joined(before: dict, record: dict) -> dict:
+    """A run of some rows leaves the others as they were, and says by what they were made."""
+    run = {row["setting"] for row in record["rows"]}
+    kept = [row for row in before["rows"] if row["setting"] not in run]
+    if not kept:
+        return record
+    settings = {row["setting"] for row in kept}
+    earlier = [
+        {**each, "settings": [setting for setting in each["settings"] if setting in settings]}
+        for each in [*before.get("earlier", []), _run(before)]
+    ]
+    return {
+        **record,
+        "rows": [*kept, *record["rows"]],
+        "not_run": [title for title in record.get("not_run", []) if title in before.get("not_run", [])],
+        "earlier": [each for each in earlier if each["settings"]],
+    }
+
+
+def _run(record: dict) -> dict:
+    """What a record says of its newest run."""
+    earlier = {setting for each in record.get("earlier", []) for setting in each["settings"]}
+    settings = dict.fromkeys(row["setting"] for row in record["rows"] if row["setting"] not in earlier)
+    return {"made_with": record["made_with"], "seconds": record["seconds"], "settings": list(settings)}
 
 
 def kind(row: dict) -> str:
@@ -79,7 +110,7 @@ def first_figures(everything: list[dict]) -> str:
 
 
 def value(row: dict) -> str:
-    text = f"{row['measured']:.4g}"
+    text = "in no trial" if math.isnan(row["measured"]) else f"{row['measured']:.4g}"
     if row["interval"] is not None:
         low, high = row["interval"]
         text += f" [{low:.3g}, {high:.3g}]"
@@ -139,11 +170,15 @@ def origins(records: list[dict]) -> list[str]:
     """Where and by what the records were made: each origin once."""
     named: dict[str, list[str]] = {}
     for record in records:
-        made = record["made_with"]
-        versions = ", ".join(f"{name} {version}" for name, version in made["versions"].items())
-        origin = f"{made['machine']}; commit {made['commit']}, {made['date']}; {versions}"
-        spent = f" ({record['seconds']:.0f} s)" if "seconds" in record else ""
-        named.setdefault(origin, []).append(f"`{record.get('experiment') or 'bench ' + record['benchmark']}`{spent}")
+        name = record.get("experiment") or f"bench {record['benchmark']}"
+        runs = [*record.get("earlier", []), _run(record)] if record.get("earlier") else [record]
+        for run in runs:
+            made = run["made_with"]
+            versions = ", ".join(f"{library} {version}" for library, version in made["versions"].items())
+            origin = f"{made['machine']}; commit {made['commit']}, {made['date']}; {versions}"
+            said = [f"{len(run['settings'])} rows"] if len(runs) > 1 else []
+            said += [f"{run['seconds']:.0f} s"] if "seconds" in run else []
+            named.setdefault(origin, []).append(f"`{name}` ({', '.join(said)})" if said else f"`{name}`")
     return ["## Made with", "", *(f"- {origin}: {', '.join(names)}" for origin, names in named.items()), ""]
 
 

@@ -1,6 +1,6 @@
 """The table of cases: every model, with parameters and data of its own, that the tests run over."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from multicause.models import (
     SpikeSlabParams,
     SpikeSlabPrior,
 )
+from multicause.models.dictionary_model import InterceptParams
+from multicause.models.spike_slab_linear import SpikeSlabInterceptParams
 
 
 def binary_linear(n_components, n_features, rng):
@@ -32,6 +34,17 @@ def binary_linear(n_components, n_features, rng):
         noise_variance=float(np.exp(rng.uniform(-3.0, 2.0))),
     )
     return BinaryLinear(n_components, n_features), params
+
+
+def with_intercept(make):
+    """The same model about a level of its own in each dimension."""
+
+    def made(n_components, n_features, rng):
+        model, params = make(n_components, n_features, rng)
+        kind = SpikeSlabInterceptParams if isinstance(model, SpikeSlabLinear) else InterceptParams
+        return replace(model, intercept=True), kind(*params, rng.normal(scale=5.0, size=n_features))
+
+    return made
 
 
 def nonnegative_linear(n_components, n_features, rng):
@@ -125,7 +138,11 @@ def factor_mixture(n_components, n_features, rng):
     return FactorMixture(n_components, n_features, noise="own"), params
 
 
-LINEAR = {"binary_linear": binary_linear, "nonnegative_linear": nonnegative_linear}
+LINEAR = {
+    "binary_linear": binary_linear,
+    "binary_linear_intercept": with_intercept(binary_linear),
+    "nonnegative_linear": nonnegative_linear,
+}
 POISSON = {"poisson_linear": poisson_linear}
 MAXIMAL = {
     "maximal_gaussian": maximal_causes(GaussianNoise()),
@@ -139,6 +156,7 @@ SPIKE_SLAB = {
     for noise in ("isotropic", "diagonal", "full")
     for slab in ("diagonal", "full")
 }
+SPIKE_SLAB |= {f"{name}_intercept": with_intercept(make) for name, make in SPIKE_SLAB.items()}
 MODELS = LINEAR | POISSON | MAXIMAL | SPIKE_SLAB
 MIXTURES = {f"mixture_{shape}": gaussian_mixture(shape) for shape in ("full", "diag", "spherical")}  # one cause each
 MIXTURES["mixture_factor"] = factor_mixture

@@ -143,7 +143,7 @@ class File(NamedTuple):
     def of(cls, content: bytes) -> "File":
         length = struct.unpack("<Q", content[:8])[0]
         text = json.loads(content[8 : 8 + length])["__metadata__"]["multicause"]
-        return cls(json.loads(text), load(content))
+        return cls(json.loads(text), dict(sorted(load(content).items())))  # safetensors has them in any order
 
     def written(self, redigest: bool) -> bytes:
         header = dict(self.header)

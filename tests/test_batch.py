@@ -1,6 +1,7 @@
 """A batch of trials: in which order they are run, what is kept of them, and that a second call goes on."""
 
 import importlib.util
+import json
 import pickle
 import sys
 from pathlib import Path
@@ -50,3 +51,15 @@ def test_a_record_of_two_machines_names_both(batch):
     assert joined["commit"] == "now"
     assert joined["machine"].startswith("16 cores / 2 cores")
     assert joined["versions"] == {"numpy": "2.16 / 2.2"}
+
+
+def test_rows_that_the_records_have_whole_are_left_out(batch, tmp_path, monkeypatch):
+    rows = [
+        {"setting": "noisy", "trials": [50, 50]},
+        {"setting": "noiseless", "trials": [50, 50]},
+        {"setting": "noiseless", "trials": [2, 50]},
+    ]
+    (tmp_path / "mca-bars-components-12.json").write_text(json.dumps({"rows": rows}), encoding="utf-8")
+    monkeypatch.setattr(batch, "RECORDS", tmp_path)
+    assert batch.complete_rows(("mca-bars", 12)) == {"noisy"}
+    assert batch.complete_rows(("mca-bars", None)) == set()

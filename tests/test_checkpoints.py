@@ -44,6 +44,7 @@ COOLED = Annealing(5.0, parameter_noise=0.1, classification=DataClassification()
 
 FITS = {
     "LinCA, restarts": (LinCA(8, max_iter=8, n_init=2), BARS),
+    "LinCA, intercept": (LinCA(8, max_iter=8, fit_intercept=True, tol=0.0), BARS + 5.0),
     "LinCA, annealed": (LinCA(8, max_iter=12, annealing=COOLED), BARS),
     "LinCA, monotone": (LinCA(8, n_candidates=4, max_iter=10, monotone=True, tol=0.0), BARS),
     "LinCA, GPSelect": (LinCA(8, n_candidates=4, max_iter=9, tol=0.0, selection=GPSelect(update_every=3)), BARS),
@@ -278,7 +279,7 @@ def start_fit(folder, *more):
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_command_line_goes_on_after_a_signal(number, tmp_path):
     np.save(tmp_path / "x.npy", np.tile(BARS, (10, 1)))
-    settings = ("-o", "m", "--resume", "--iterations", "150")
+    settings = ("-o", "m", "--resume", "--iterations", "40")
     first = start_fit(tmp_path, *settings)
     while not (tmp_path / "m.checkpoint").exists() and first.poll() is None:
         time.sleep(0.01)
@@ -288,7 +289,7 @@ def test_the_command_line_goes_on_after_a_signal(number, tmp_path):
     assert (tmp_path / "m").exists() == (number == signal.SIGTERM)  # the last iteration is kept
     second = start_fit(tmp_path, *settings)
     assert "Going on from m.checkpoint" in second.communicate(timeout=60)[0]
-    whole = start_fit(tmp_path, "-o", "whole", "--iterations", "150")
+    whole = start_fit(tmp_path, "-o", "whole", "--iterations", "40")
     whole.communicate(timeout=60)
     resumed, whole = load_model(tmp_path / "m"), load_model(tmp_path / "whole")
     assert_same_bits(learned(whole), learned(resumed))

@@ -5,6 +5,7 @@ by a race alone.
 """
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,14 +20,16 @@ from multicause.files import user_cache_folder
 from multicause.learning import Annealing, Stop
 from multicause.models import combine
 from multicause.posteriors import TruncatedPosterior
+from multicause.posteriors.device_steps import Unsupported
 from multicause.selection import GPSelect
-from multicause.tasks import denoise_image, inpaint_image, separate_sources
+from multicause.tasks import denoise_image, device_inpainting, inpaint_image, separate_sources
+from multicause.tasks.incomplete_mixture import IncompleteMixture
 
 from cases import LINEAR, MIXTURES, MODELS
 
 MAXIMAL = ["maximal_gaussian", "maximal_diagonal"]
 SUPPORTED = [
-    *LINEAR,
+    *(name for name in LINEAR if not name.endswith("intercept")),
     *MAXIMAL,
     "spike_slab_isotropic_diagonal",
     "spike_slab_diagonal_diagonal",
@@ -66,6 +69,15 @@ def problem(case, n_components, seed=0, n_features=9, n_rows=333):
     rng = np.random.default_rng(seed)
     model, params = (MODELS | MIXTURES)[case](n_components, n_features, rng)
     return model, params, model.sample(params, n_rows, rng)[0], rng.uniform(0.2, 3.0, n_rows)
+
+
+@pytest.mark.parametrize("case", ["binary_linear_intercept", "spike_slab_isotropic_diagonal_intercept"])
+def test_an_intercept_is_refused(runtime, case):
+    model, params, X, _ = problem(case, 6)
+    executor, chunks = on(runtime, X, 6)
+    prepared = TruncatedPosterior(4, 3).prepare(model, params)
+    with pytest.raises(Unsupported, match="intercept has no kernel"):
+        executor.map_reduce(prepared.statistics, chunks, combine)
 
 
 @pytest.mark.parametrize("case", SUPPORTED)
@@ -135,6 +147,34 @@ def test_single_precision_is_as_good_as_it_can_be(runtime, case):
     found = executor.map_reduce(prepared.statistics, chunks, combine)
     assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-4)
     close(found.statistics, wanted.statistics, 1e-4)
+
+
+@pytest.mark.parametrize(("dtype", "activation", "tolerance"), [("float64", 1e-60, 1e-9), ("float32", 1e-9, 1e-4)])
+def test_states_far_below_their_bound_are_as_precise(runtime, dtype, activation, tolerance):
+    """Latents that are hardly ever active: no state has near as much as all candidates would without their priors."""
+    model, params, _, weights = problem("spike_slab_diagonal_diagonal", 8, seed=6)
+    X = model.sample(params, len(weights), np.random.default_rng(7))[0]
+    params = params._replace(activation=np.full(8, activation), components=10.0 * params.components)
+    X = (10.0 * X).astype(dtype)
+    for max_active in (8, 2):
+        prepared = TruncatedPosterior(8, max_active).prepare(model, params)
+        wanted = InProcess().map_reduce(prepared.statistics, split(X.astype(float), 8, weights=weights), combine)
+        executor, chunks = on(runtime, X, 8, weights)
+        found = executor.map_reduce(prepared.statistics, chunks, combine)
+        assert found.free_energy == pytest.approx(wanted.free_energy, rel=tolerance)
+        close(found.statistics, wanted.statistics, tolerance)
+
+
+@pytest.mark.parametrize(("n_components", "greedy"), [(300, False), (300, True), (70, True), (1100, False)])
+def test_many_latents_are_selected_and_summed_as_few(runtime, n_components, greedy):
+    """Sums over pairs lie in shared memory of two sizes, or outside of it; so do candidates in registers."""
+    model, params, X, weights = problem("spike_slab_isotropic_diagonal", n_components, n_features=30)
+    prepared = TruncatedPosterior(5, 3, greedy=greedy).prepare(model, params)
+    wanted = InProcess().map_reduce(prepared.statistics, split(X, n_components, weights=weights), combine)
+    executor, chunks = on(runtime, X, n_components, weights)
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-10)
+    close(found.statistics, wanted.statistics, 1e-10)
 
 
 @pytest.fixture
@@ -220,10 +260,12 @@ def test_what_has_no_kernel_is_refused(device):
         MCA(8, noise="poisson", device="cuda").fit(X)
     with pytest.raises(ValueError, match="NaN in X, have no kernel for a GPU"):
         LinCA(8, device="cuda", start="random").fit(np.where(X > 8.0, np.nan, X))
+    with pytest.raises(ValueError, match=r"sample_weight is on a GPU, but X is not.*sample_weight.get\(\)"):
+        GSC(8).fit(X, sample_weight=SimpleNamespace(__cuda_array_interface__={}))
     with pytest.raises(ValueError, match="at most 16 candidates"):
         LinCA(20, n_candidates=18, max_active=2, device="cuda", start="random").fit(X)
-    with pytest.raises(ValueError, match="no kernel for a GPU: data with gaps"):
-        inpaint_image(np.eye(20), np.eye(20) > 2, device="cuda")
+    with pytest.raises(ValueError, match=r"model='gsc'\) has no kernel for a GPU.*device='cpu'"):
+        inpaint_image(np.eye(20), np.eye(20) > 0, model="gsc", device="cuda")
 
 
 def test_auto_takes_the_processor_for_little_data_or_without_a_kernel(device, monkeypatch):
@@ -279,6 +321,39 @@ def test_an_image_denoised_on_a_device_is_that_of_the_processor(device):
     assert there.uncertainty == pytest.approx(here.uncertainty, rel=1e-3)
 
 
+@pytest.mark.parametrize("settings", [{}, {"keep_known": False}, {"subtract_mean": True, "noise_level": 2.0}])
+@pytest.mark.parametrize("colours", [1, 3])
+def test_an_image_inpainted_on_a_device_is_that_of_the_processor(device, settings, colours):
+    rng = np.random.default_rng(0)
+    rows, columns, axis = np.mgrid[:40, :44, :colours]
+    image = 50.0 * np.sin(0.3 * rows) * np.cos((0.2 + 0.1 * axis) * columns) + rng.normal(scale=2.0, size=rows.shape)
+    missing = rng.random(rows.shape[:2]) < 0.5
+    missing[10:24, 12:30] = True  # wider than a patch: filled from its rim
+    given = image[..., 0] if colours == 1 else image
+    short = {"n_components": 4, "max_iter": 3, "random_state": 0, **settings}
+    here, there = (inpaint_image(given, missing, device=name, **short) for name in ("cpu", "cuda"))
+    assert there.noise_level == pytest.approx(here.noise_level, rel=1e-6)
+    assert there.image == pytest.approx(here.image, abs=1e-5)
+    assert there.uncertainty == pytest.approx(here.uncertainty, rel=1e-5, abs=1e-8)
+
+
+def test_few_work_arrays_give_the_same_mixture(device, monkeypatch):
+    rng = np.random.default_rng(1)
+    guess = rng.normal(size=(500, 9)) @ rng.normal(size=(9, 9)) + 4.0 * rng.integers(3, size=(500, 1))
+    X = np.where(rng.random(guess.shape) < 0.4, np.nan, guess)
+    X[7] = np.nan  # nothing is known of it
+    X[8] = guess[8]
+    xp, results = device.xp, []
+    for most in (2**28, 9**2 * 130):
+        monkeypatch.setattr(device_inpainting, "_MOST_NUMBERS", most)
+        mixture = device_inpainting.MixtureThere(3, 2, None, None, 0)
+        results.append(mixture.fit(xp.asarray(X), xp.asarray(guess), range(3)).params_)
+    here = IncompleteMixture(3, 2, None, 1, 0).fit(X, guess, range(3)).params_
+    for found in results:
+        assert found.covariances == pytest.approx(here.covariances, rel=1e-9, abs=1e-9)
+        assert found.noise_variance == pytest.approx(here.noise_variance, rel=1e-9)
+
+
 @pytest.mark.cuda
 def test_arrays_on_the_device_stay_there(tmp_path):
     if cuda.problem() is not None:
@@ -292,6 +367,11 @@ def test_arrays_on_the_device_stay_there(tmp_path):
     codes = gsc.transform(cupy.asarray(X))
     assert isinstance(codes, cupy.ndarray)
     assert cupy.asnumpy(codes) == pytest.approx(gsc.transform(X), rel=1e-12)
+    weights = np.linspace(0.5, 2.0, len(X))
+    weighted = [gsc.fit(cupy.asarray(X), sample_weight=w).components_ for w in (weights, cupy.asarray(weights))]
+    assert np.array_equal(*weighted)
+    with pytest.raises(ValueError, match="sample_weight is on a GPU, but X is not"):
+        gsc.fit(X, sample_weight=cupy.asarray(weights))
     for wrong, what in (("float16", "float16"), ("int32", "int32")):
         with pytest.raises(ValueError, match=f"must be a table of float32 or float64.*{what}"):
             gsc.fit(cupy.asarray(X).astype(wrong))

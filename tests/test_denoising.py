@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multicause.backends import numba_cpu
 from multicause.metrics import psnr
 from multicause.models.local_gaussian import Neighbourhood, alike, group_posterior, middles
-from multicause.tasks import denoise_image, mixture_denoising, patches
+from multicause.tasks import denoise_image, mixture_denoising, noise_level, patches
 from multicause.tasks.noise_level import estimate_noise_level
 
 NOISE = 20.0
@@ -148,6 +148,41 @@ def test_the_level_of_white_noise_is_estimated(level):
     smooth = level * (0.05 * x + 0.02 * y)
     noisy = smooth + level * np.random.default_rng(1000).normal(size=smooth.shape)
     assert estimate_noise_level(noisy) == pytest.approx(level, rel=0.04)
+
+
+def falling_texture(strength, fall):
+    """Texture in all of the image, here more and there less, whose amplitude falls with frequency."""
+    rng, (u, v) = np.random.default_rng(1001), np.meshgrid(np.fft.fftfreq(256), np.fft.fftfreq(256))
+    texture = np.fft.ifft2(np.fft.fft2(rng.normal(size=(256, 256))) / np.maximum(np.hypot(u, v), 1 / 64) ** fall).real
+    y, x = np.mgrid[:256, :256]
+    return strength * texture / texture.std() * (1.0 + 0.5 * np.sin(x / 40.0) * np.cos(y / 30.0))
+
+
+@pytest.mark.parametrize(("strength", "fall"), [(3.0, 1.0), (6.0, 1.2)])
+def test_the_level_is_found_beside_texture_without_flat_parts(strength, fall):
+    noisy = falling_texture(strength, fall) + np.random.default_rng(1000).normal(size=(256, 256))
+    smoothest = level_without_spectrum(noisy)
+    assert smoothest > 1.08
+    assert abs(estimate_noise_level(noisy) - 1.0) < 0.6 * (smoothest - 1.0)
+
+
+@pytest.mark.parametrize("level", [5.0, 15.0, 25.0])
+def test_a_checkerboard_is_no_texture(level):
+    noisy = 55.0 + 145.0 * ((np.indices((128, 128)) // 8).sum(axis=0) % 2)
+    noisy = noisy + level * np.random.default_rng(1000).normal(size=noisy.shape)
+    assert estimate_noise_level(noisy) == pytest.approx(level, rel=0.03)
+
+
+def level_without_spectrum(noisy):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(noise_level, "level_beside_texture", lambda powers, size, guess: guess)
+        return estimate_noise_level(noisy)
+
+
+@pytest.mark.parametrize("side", [24, 32, 48])
+def test_the_level_is_right_on_average_in_small_images(side):
+    levels = [estimate_noise_level(np.random.default_rng(1000 + i).normal(size=(side, side))) for i in range(12)]
+    assert np.mean(levels) == pytest.approx(1.0, abs=0.08)
 
 
 def test_texture_is_not_taken_for_noise():

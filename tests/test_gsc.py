@@ -1,5 +1,7 @@
 """Spike-and-slab sparse coding as an estimator: its noises and slabs, its rival posterior, missing entries, errors."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -157,8 +159,8 @@ def test_a_greedy_selection_of_all_causes_is_exact_and_one_of_few_does_not_depen
 
 @pytest.mark.parametrize(("n_components", "n_candidates"), [(8, 8), (10, 10), (11, 6), (40, 6)])
 def test_six_greedy_candidates_are_enough_where_there_are_more_than_ten_causes(n_components, n_candidates):
-    by_default = GSC(n_components, selection="greedy", random_state=0, max_iter=2, tol=0.0)
-    given = GSC(n_components, selection="greedy", n_candidates=n_candidates, random_state=0, max_iter=2, tol=0.0)
+    common = {"selection": "greedy", "max_active": 5, "random_state": 0, "max_iter": 2, "tol": 0.0}
+    by_default, given = GSC(n_components, **common), GSC(n_components, n_candidates=n_candidates, **common)
     X = signed_bars()
     assert_array_equal(by_default.fit(X).free_energy_, given.fit(X).free_energy_)
 
@@ -236,6 +238,21 @@ def test_bad_arguments_get_a_clear_error(arguments, message):
 def test_the_factored_posterior_takes_no_missing_entries_under_correlated_noise():
     with pytest.raises(ValueError, match="Input X contains NaN"):
         GSC(3, posterior="factored", noise="full").fit(with_gaps(signed_bars(60), 0.1))
+
+
+def test_answers_that_rounding_makes_infinite_are_refused_by_their_row():
+    rng = np.random.default_rng(0)
+    X, refused = rng.random((20, 6)), []
+    slab = {"activation": 0.3, "noise_variance": 0.5, "slab_mean": np.zeros(4), "slab_covariance": np.ones(4)}
+    for _ in range(50):
+        components = np.where(rng.random((4, 6)) < 0.6, 10.0 ** rng.integers(6, 12), rng.random((4, 6)))
+        gsc = GSC.from_parameters(components=components, **slab, n_candidates=None)
+        try:
+            assert np.isfinite(gsc.transform(X)).all()
+        except ValueError as error:
+            refused.append(str(error))
+    assert 0 < len(refused) < 50
+    assert all(re.match(r"What GSC says of row \d+ of X is not finite", said) for said in refused)
 
 
 def test_what_is_fixed_stays():

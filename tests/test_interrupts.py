@@ -6,13 +6,16 @@ from threading import Thread
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
-from multicause import LinCA, RestrictedMCA, interrupts, load_model
-from multicause.datasets import make_bars
+from multicause import InvECA, LinCA, RestrictedMCA, interrupts, load_model
+from multicause.datasets import make_bars, make_scenes, shape_objects
 from multicause.execution import InProcess
 from multicause.learning import Stop
 from multicause.learning.checkpoints import Checkpoint
+from multicause.learning.em import object_search
+from multicause.learning.em.local_em import LocalEM
+from multicause.learning.em.search import _Searching
 from multicause.learning.records import Trace
 
 from command_line import call
@@ -74,6 +77,41 @@ def test_an_interrupt_costs_no_iteration_that_was_recorded(owner, name, n, n_ite
     assert len((tmp_path / "t").read_text().splitlines()) == n_iter + 1
     assert fit.transform(BARS).shape == (300, 6)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "n"), [(_Searching, "_round", 3), (_Searching, "_is_content", 1), (LocalEM, "best_of_steps", 1)]
+)
+def test_an_interrupt_of_the_search_for_a_start_keeps_what_was_found(owner, name, n, during, tmp_path):
+    drawn = LinCA(6, max_iter=1, start="random", random_state=0).fit(BARS)
+    during(owner, name, n)
+    fit = LinCA(6, **SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        fit.fit(BARS, checkpoint=tmp_path / "c")
+    assert fit.stop_ is Stop.INTERRUPTED
+    assert (fit.n_iter_, len(fit.free_energy_)) == (0, 1)
+    assert fit.free_energy_[-1] > drawn.free_energy_[-1]
+    assert_allclose(fit.score(BARS), fit.free_energy_[-1])
+
+
+def test_an_interrupt_of_the_search_for_objects_keeps_what_was_found(during):
+    X = make_scenes(100, shape_objects(2, 5), image_shape=(10, 10), probability=0.4, random_state=1000).X
+    during(object_search._Searching, "_round", 2)
+    fit = InvECA(2, (5, 5), init="random", n_candidates=2, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        fit.fit(X)
+    assert fit.stop_ is Stop.INTERRUPTED
+    assert_allclose(fit.score(X), fit.free_energy_[-1])
+    first = InvECA(2, (5, 5), init="random", search=False, n_candidates=2, max_iter=1, random_state=0).fit(X)
+    assert fit.free_energy_[-1] > first.free_energy_[0]
+
+
+def test_an_interrupt_before_anything_was_found_leaves_the_estimator_as_it_was(during):
+    during(_Searching, "_round", 1)
+    fit = LinCA(6, **SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        fit.fit(BARS)
+    assert not hasattr(fit, "components_")
 
 
 def test_an_interrupt_between_two_restarts_keeps_the_earlier_ones(during):

@@ -10,6 +10,9 @@ from scipy.special import logsumexp
 from multicause import InvECA, load_model, save_model
 from multicause.datasets import make_scenes, shape_objects
 from multicause.execution import chunks_of, split
+from multicause.execution.in_process import InProcess
+from multicause.learning.em.local_em import LocalEM
+from multicause.learning.em.object_search import ObjectSearch, _Searching
 from multicause.models.pixel_functions import hats
 from multicause.models.translated_occlusion import HIDDEN, OcclusionParams, TranslatedOcclusion
 from multicause.posteriors.placed import PlacedPosterior
@@ -237,6 +240,62 @@ def test_objects_are_found(selection):
     assert fit.locate(drawn.X).shape == (300, 5, 2)
     assert np.mean(np.square(fit.reconstruct(drawn.X) - drawn.X.reshape(300, -1))) < 0.3 * drawn.X.var()
     assert_allclose(fit.free_energy_[-1], fit.score(drawn.X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("init", ["recurring", "random"])
+def test_the_search_finds_objects_that_the_start_misses(init):
+    drawn = noisy_scenes()
+    settings = {"n_candidates": 4, "init": init, "random_state": 1000, "n_jobs": 1}
+    without, fit = (InvECA(4, (6, 6), search=search, **settings).fit(drawn.X) for search in (False, True))
+    assert min(likeness(without, drawn.objects)) < 0.9
+    assert min(likeness(fit, drawn.objects)) > 0.95
+    assert fit.free_energy_[-1] > without.free_energy_[-1]
+    again = InvECA(4, (6, 6), **{**settings, "n_jobs": 2}).fit(drawn.X[::-1])
+    if init == "random":  # which knows nothing of the order of the images
+        assert_allclose(again.components_, fit.components_, atol=1e-6)
+
+
+def noisy_scenes():
+    """On a grey background, in noise."""
+    drawn = make_scenes(400, shape_objects(4, 6, 1000), image_shape=(14, 14), probability=0.3, random_state=1000)
+    noise = 0.1 * np.random.default_rng(1000).standard_normal(drawn.X.shape)
+    return drawn._replace(X=np.where(drawn.X == 0.0, 0.5, drawn.X) + noise)
+
+
+def searching(drawn, n_components):
+    model = TranslatedOcclusion(n_components, (6, 6), (14, 14))
+    X = drawn.X.reshape(len(drawn.X), -1)
+    local = LocalEM(model, PlacedPosterior(3, 1, 3), InProcess(1), InProcess(1).split(X, n_components))
+    return _Searching(ObjectSearch(), local, X, np.ones(len(X)), np.random.default_rng(0))
+
+
+def true_params(drawn, which):
+    components = np.where(drawn.masks, drawn.objects, 0.5)[which][..., None]
+    masks = np.where(drawn.masks, 20.0, 0.05)[which]
+    return OcclusionParams(components, masks, np.full(len(which), 0.3), np.array([0.5]), 0.01)
+
+
+def test_of_two_components_that_share_an_object_one_is_dropped():
+    drawn = noisy_scenes()
+    params = true_params(drawn, [0, 1, 1, 2, 3, 3])
+    kept = searching(drawn, 4)._least_missed_dropped(params)
+    assert sorted(np.array([0, 1, 1, 2, 3, 3])[kept]) == [0, 1, 2, 3]
+
+
+def test_components_off_the_middle_of_their_window_and_pixels_astray_are_mended():
+    drawn = noisy_scenes()
+    params = true_params(drawn, [0, 1, 2, 3])
+    broken = params._replace(components=params.components.copy(), masks=params.masks.copy())
+    broken.components[1] = np.roll(params.components[1], 1, axis=0)  # a row of it is out of reach
+    broken.masks[1] = np.roll(params.masks[1], 1, axis=0)
+    pixel = np.unravel_index(np.argmax(np.where(drawn.masks[2], np.abs(drawn.objects[2] - 0.5), 0.0)), (6, 6))
+    broken.components[2][pixel], broken.masks[2][pixel] = -3.0, 1e-6
+    search = searching(drawn, 4)
+    mended = search._mended(search.em.e_step(broken)).params
+    inside = drawn.masks[..., None]
+    assert_allclose(mended.components[inside], params.components[inside], atol=0.15)
+    whole = search.em.e_step(params)
+    assert search._mended(whole) is whole
 
 
 def test_components_start_where_they_reach_all_places():

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from tempfile import TemporaryDirectory
 
 import numpy as np
@@ -173,7 +174,7 @@ def test_growing_a_state_in_the_kernel_equals_the_definition(name, share, seed):
     assert (np.diff(chosen, axis=1) > 0).all()
 
 
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize("name", [name for name in LINEAR if not name.endswith("_intercept")])
 def test_the_short_way_of_greedy_candidates_equals_the_long_one(name):
     model, params, Y, _, rng = make_case(name, 7, 4, 0)
     weights = rng.uniform(0.0, 2.0, size=len(Y))
@@ -321,10 +322,11 @@ def test_the_short_way_through_a_chunk_equals_brute_force(name, data, singletons
 
 
 @pytest.mark.parametrize("name", ["binary_linear", "maximal_gaussian", "spike_slab_diagonal_diagonal"])
-@pytest.mark.parametrize("n_rows", [1000, 1500])  # chunks whose number is a power of two, or is not
-def test_threads_that_share_an_e_step_have_the_bits_of_chunk_by_chunk(name, n_rows):
+@pytest.mark.parametrize(("n_rows", "size"), [(1000, 128), (1500, 128), (5000, 384)])  # a power of two chunks, or not
+def test_threads_that_share_an_e_step_have_the_bits_of_chunk_by_chunk(name, n_rows, size):
     model, params, Y, _, rng = make_case(name, 6, 3, seed=3, n_rows=n_rows)
-    chunks = split(Y, 6, 128, rng.uniform(0.0, 2.0, size=n_rows))
+    chunks = split(Y, 6, size, rng.uniform(0.0, 2.0, size=n_rows))
+    assert len({chunk.n_parts for chunk in chunks}) > (size > 128)
     prepared = TruncatedPosterior(3, 2).prepare(model, params)
     wanted = InProcess().map_reduce(prepared.statistics, chunks, combine)
     for n_threads in (1, 2, 5):
@@ -334,6 +336,19 @@ def test_threads_that_share_an_e_step_have_the_bits_of_chunk_by_chunk(name, n_ro
                 assert found.free_energy == wanted.free_energy
                 for value, other in zip(found.statistics, wanted.statistics, strict=True):
                     np.testing.assert_array_equal(value, other)
+
+
+def test_threads_that_must_wait_for_room_for_their_sums_come_to_an_end(monkeypatch):
+    teamwork = load("teamwork")
+    model, params, Y, _, _ = make_case("binary_linear", 6, 3, seed=3, n_rows=5000)
+    chunks = split(Y, 6, 128)
+    prepared = TruncatedPosterior(3, 2).prepare(model, params)
+    wanted = InProcess().map_reduce(prepared.statistics, chunks, combine)
+    least = partial(teamwork.n_rows_for, 0)
+    monkeypatch.setattr(teamwork, "n_rows_for", lambda n_threads, n_parts, n_chunks: least(n_parts, n_chunks))
+    with InProcess(12) as executor:
+        for _ in range(20):
+            assert executor.map_reduce(None, chunks, combine, prepared.together).free_energy == wanted.free_energy
 
 
 def test_threads_that_share_an_e_step_turn_to_chunks_where_entries_are_missing():

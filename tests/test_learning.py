@@ -1,6 +1,7 @@
 """The EM driver: what never falls, what adds up, what each schedule does, and why a fit ends."""
 
 import json
+from threading import Barrier, Event
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multicause.datasets import make_bars
 from multicause.estimators import ETNMF, LinCA
 from multicause.execution import InProcess, split
+from multicause.execution.crew import Crew
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.callbacks import Listener
 from multicause.learning import EM, Annealing, ConditionalCooling, DataClassification, Plan, Stop, run
@@ -132,6 +134,34 @@ def test_threads_run_chunks_in_order_and_pass_errors_on():
         assert list(executor.map(lambda i: i * i, list(range(50)))) == [i * i for i in range(50)]
         with pytest.raises(ZeroDivisionError):
             list(executor.map(lambda i: 1 // i, list(range(3))))
+
+
+def test_chunks_are_under_way_at_the_same_time():
+    meeting = Barrier(3, timeout=30)
+    with InProcess(3) as executor:
+        assert sorted(executor.map(lambda _: meeting.wait(), range(3))) == [0, 1, 2]
+
+
+def test_who_shares_work_waits_for_its_end_and_for_no_thread_that_has_nothing_to_do():
+    late, crew = Event(), Crew(2)
+
+    class Work:
+        n_pieces = 2
+        begun = iter([True, False])  # the first thread to come does it all
+
+        def work(self):
+            if next(self.begun):
+                return True
+            late.wait(30)
+            return False
+
+        def stop(self):
+            raise AssertionError("nobody failed")
+
+    crew.share(Work())
+    assert not late.is_set()
+    late.set()
+    crew.close()
 
 
 def test_the_number_of_threads_follows_the_argument_and_the_environment(monkeypatch):

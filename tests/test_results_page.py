@@ -87,3 +87,23 @@ def test_a_figure_that_is_no_longer_in_its_record_is_missed(results):
             record["rows"] = record["rows"][:1]
     with pytest.raises(KeyError, match="No row 'house, noise 25"):
         results.first_figures(found)
+
+
+def test_rows_that_a_run_left_out_stay_with_their_origin(results):
+    def record(commit, not_run, *settings):
+        made = {"commit": commit, "machine": "2 cores", "date": "today", "versions": {"numpy": "2"}}
+        rows = [row(setting, "met", [50, 50]) for setting in settings]
+        return {"experiment": "mca-bars", "seconds": 3.0, "made_with": made, "rows": rows, "not_run": not_run}
+
+    whole = results.joined(record("old", ["c"], "a", "b"), record("new", ["a", "c"], "b", "d"))
+    assert [each["setting"] for each in whole["rows"]] == ["a", "b", "d"]
+    assert whole["not_run"] == ["c"]
+    newest = results.joined(whole, record("newest", ["a", "b", "d"], "c"))
+    assert [(each["made_with"]["commit"], each["settings"]) for each in newest["earlier"]] == [
+        ("old", ["a"]),
+        ("new", ["b", "d"]),
+    ]
+    assert newest["not_run"] == []
+    lines = results.origins([newest])
+    assert "- 2 cores; commit new, today; numpy 2: `mca-bars` (2 rows, 3 s)" in lines
+    assert results.joined(whole, record("last", [], "a", "b", "d")) == record("last", [], "a", "b", "d")

@@ -1,6 +1,7 @@
 """The search for a start: proposals, moves, and what plain calls find."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,9 +9,10 @@ import pytest
 from multicause import ETNMF, GSC, MCA, LinCA
 from multicause.datasets import make_bars
 from multicause.execution import InProcess, split
-from multicause.experiments.plain_data import share_found
+from multicause.experiments.plain_data import fields, share_found, sparse_case
 from multicause.learning import EM, Annealing, Plan
-from multicause.learning.em.search import Search, choose_beside_each_other, smoothed
+from multicause.learning.em.proposals import choose_beside_each_other, smoothed
+from multicause.learning.em.search import Search
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.initialisation.rows import draw_rows, evenly, sample_rows
 from multicause.models import BinaryLinear, MaximalCauses, SpikeSlabLinear
@@ -36,12 +38,24 @@ def test_a_plain_call_finds_all_bars(estimator, seed):
     assert share_found(fit.components_, data.components) == 1.0
 
 
+@pytest.mark.parametrize("seed", [1003, 1004])
+def test_few_rows_are_searched_until_two_searches_end_alike(seed):
+    data = make_bars(400, 5, pixel_value=1.0, noise=0.3, random_state=seed)
+    fit = LinCA(10, random_state=seed, n_jobs=1).fit(data.X)
+    assert share_found(fit.components_, data.components) == 1.0
+
+
 def test_a_plain_call_of_gsc_finds_directions():
     rng = np.random.default_rng(1000)
     W = rng.standard_normal((20, 25))
     truth = {"components": W, "activation": 0.1, "noise_variance": 0.09}
     X = GSC.from_parameters(**truth).sample(2000, random_state=0)[0]
     assert share_found(GSC(20, random_state=0).fit(X).components_, W) == 1.0
+
+
+def test_latents_of_a_maximum_that_are_no_candidates_are_not_looked_for_again():
+    case = sparse_case(MCA, partial(fields, 20, 25, True), 2000, 0.2, 1035)
+    assert case.share_found(case.plain.fit(case.X)) == 1.0
 
 
 def test_the_search_leads_to_a_larger_free_energy_than_a_random_start():
@@ -94,8 +108,9 @@ def test_a_search_in_a_sample_serves_all_data():
         chunks = split(data.X, 10)
         moments = data_moments(executor, chunks)
         em = EM(BinaryLinear(10, 25), TruncatedPosterior(8, 4), Plan(10), executor, chunks, moments)
-        params = Search(least_rows=500)(em, np.random.default_rng(0))
-    assert share_found(params.components, data.components) == 1.0
+        started = Search(least_rows=500)(em, np.random.default_rng(0))
+    assert started.posterior == em.posterior
+    assert share_found(started.params.components, data.components) == 1.0
 
 
 @pytest.mark.parametrize("name", ["binary_linear", "maximal_causes", "spike_slab_linear"])

@@ -12,6 +12,14 @@ from threading import current_thread, main_thread
 from typing import Any
 
 
+class Interrupted(KeyboardInterrupt):
+    """An interrupt that brings what had been found when it rose."""
+
+    def __init__(self, found: Any) -> None:
+        super().__init__()
+        self.found = found
+
+
 class Watch:
     """What signals do to a fit: they rise at once, or wait while they are held. One more than that always rises."""
 

@@ -160,11 +160,13 @@ def _known_values() -> dict[str, type]:
     from multicause.learning import stopping
     from multicause.learning.em import schedules
     from multicause.models import experts, superpositions
+    from multicause.posteriors.truncated import KeptStates
     from multicause.selection import gp_images, gp_places, gp_select
 
     rooms = (schedules, superpositions, experts, gp_select, gp_places, gp_images)
     found = {name: cls for room in rooms for name, cls in vars(room).items() if isinstance(cls, type)}
-    return {**{name: cls for name, cls in found.items() if is_frozen(cls)}, "Stop": stopping.Stop}
+    frozen = {name: cls for name, cls in found.items() if is_frozen(cls)}
+    return {**frozen, "Stop": stopping.Stop, "KeptStates": KeptStates}
 
 
 def _is_learned(name: str) -> bool:

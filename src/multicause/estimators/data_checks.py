@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from multicause._compat import check_sample_weight
+from multicause.backends import cuda
+from multicause.execution.on_device import is_on_device
 
 LARGEST = 1e100  # magnitude of data: beyond this, sums of squares overflow
 LARGEST_WEIGHT = 1e50  # a weight times such a square must not, either
@@ -75,6 +77,17 @@ def refuse_magnitude(largest: float) -> None:
         )
 
 
+def refuse_not_finite(answer: np.ndarray, name: str) -> None:
+    """What rounding has made of parameters that no fit would learn, such as a damaged file's."""
+    finite = np.isfinite(answer) if answer.dtype.kind == "f" else np.ones(1, dtype=bool)
+    if not finite.all():
+        row = int(np.argmin(finite.reshape(len(answer), -1).all(axis=1)))
+        raise ValueError(
+            f"What {name} says of row {row} of X is not finite: its parameters, such as components_ and the noise, are "
+            "too far apart for floating-point numbers. Fit it again, or give it less extreme parameters."
+        )
+
+
 def warn_of_unobserved(X: np.ndarray, weights: np.ndarray | None, names: np.ndarray | None) -> None:
     """Of a column that is missing in every row nothing can be learned; most data show that they have none at once."""
     unseen = np.ones(X.shape[1], dtype=bool)
@@ -100,6 +113,8 @@ def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
     """Weights of the rows of X, not negative, of a magnitude whose sums neither overflow nor vanish."""
     if sample_weight is None:
         return None
+    if is_on_device(sample_weight):
+        sample_weight = _weights_from_device(sample_weight, X)
     given = unmasked(sample_weight, "sample_weight", way_out="Give a weight of 0 to rows that are to be left out.")
     weights = check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
     largest = float(weights.max())
@@ -109,6 +124,13 @@ def checked_weights(sample_weight: Any, X: np.ndarray) -> np.ndarray | None:
             f"{LARGEST_WEIGHT:g}. Weights count relative to each other: divide them by their mean."
         )
     return weights
+
+
+def _weights_from_device(sample_weight: Any, X: Any) -> np.ndarray:
+    if not is_on_device(X):
+        raise ValueError("sample_weight is on a GPU, but X is not. Give sample_weight.get(), or X on the GPU as well.")
+    runtime = cuda.runtime()
+    return runtime.to_host(runtime.xp.asarray(sample_weight))
 
 
 def refuse_too_many(name: str, n_components: int, n_features: int) -> None:

@@ -17,15 +17,19 @@ from multicause.estimators.parameter_checks import (
     check_background,
     check_components,
     check_covariance,
+    check_intercept,
     check_slab_mean,
 )
 from multicause.estimators.streaming import StreamingEstimator
 from multicause.estimators.truncation import Truncation
 from multicause.learning import EM, Annealing, Outcome, Plan, Stop
 from multicause.learning.em.search import Search
+from multicause.learning.em.widening import Widening
+from multicause.learning.records import Record
 from multicause.models import BernoulliPrior, DataMoments, DictionaryParams, GaussianNoise
 from multicause.posteriors import TruncatedPosterior
 from multicause.posteriors.base import Posterior
+from multicause.posteriors.truncated import KeptStates
 from multicause.selection.gp_select import GPSelect
 
 _RELATIVE_NOISE_FLOOR = 1e-4  # of the data's variance: a noiseless fit would otherwise divide by zero
@@ -75,17 +79,27 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
         estimator = cls(n_components=len(components), **settings)
         estimator._validate_params()
         estimator._posterior(len(components))
-        wanted = estimator._params_type._fields
+        kind = estimator._type_for(given)
+        wanted = kind._fields
         values = {**estimator._defaults, "components": components, "activation": activation, **given}
         for name in (*wanted, *given):
             if name not in wanted or name not in values:
                 verb = "needs" if name in wanted else "has no"
                 raise TypeError(f"{cls.__name__}.from_parameters {verb} {name!r} with these settings.")
         shape = components.shape
-        params = estimator._params_type(**{n: estimator._checked(n, values[n], shape, n) for n in wanted})
+        params = kind(**{n: estimator._checked(n, values[n], shape, n) for n in wanted})
         estimator.n_features_in_ = shape[1]
         estimator._keep(Outcome(params, np.array([]), 0, Stop.PARAMETERS_GIVEN), components.dtype)
         return estimator
+
+    def _type_for(self, given: Mapping[str, Any]) -> Any:
+        """The type of the parameters, where a user gives some."""
+        return self._params_type
+
+    @property
+    def _names_to_give(self) -> tuple[str, ...]:
+        """What `fixed` and `init` may name."""
+        return self._params_type._fields
 
     @property
     def _defaults(self) -> dict[str, float]:
@@ -179,6 +193,8 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
                 return check_slab_mean(value, shape[0], label)
             case "slab_covariance":
                 return check_covariance(value, shape[0], self._slab_shape, label)
+            case "intercept":
+                return check_intercept(value, shape[1], label)
             case "background":
                 return check_background(value, self._noise, self._needs_background, label)
         return check_covariance(value, shape[1], self._noise.shape, label)
@@ -202,7 +218,7 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
 
     def _check_names(self) -> None:
         """`fixed` and `init` name parameters; those held fixed have a value to be held at."""
-        known, given = self._params_type._fields, self.init or {}
+        known, given = self._names_to_give, self.init or {}
         for argument, names in (("fixed", self._held), ("init", given)):
             for name in names:
                 if name not in known:
@@ -267,10 +283,40 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
         learns_selection = fit.posterior.selection is not None and not fit.posterior.keeps_all(fit.model)
         settled = isinstance(fit.posterior, TruncatedPosterior) and self.annealing is None and not learns_selection
         fit = fit._replace(monotone=self._keeps_candidates or (self.monotone == "auto" and settled))
-        return fit._replace(start=Search()) if settled and self.start == "search" and not self.init else fit
+        if not settled or self.start != "search" or self.init:
+            return fit
+        widening = Widening(candidates=self.n_candidates == "auto", active=self.max_active == "auto")
+        return fit._replace(start=Search(widening=widening))
 
     def _posterior(self, n_components: int) -> Posterior:
         return self._truncation(n_components).posterior(self._keeps_candidates, self._learned_selection())
+
+    def _learned_posterior(self) -> Posterior:
+        """With the states that the fit chose, where the settings leave them open."""
+        n_components = self._n_features_out
+        posterior, learned = self._posterior(n_components), getattr(self, "truncation_", None)
+        if learned is None or not isinstance(posterior, TruncatedPosterior):
+            return posterior
+        if type(learned) is not KeptStates or not learned.are_possible(n_components):
+            raise ValueError(f"truncation_ must say which states of {n_components} latents are kept, not {learned!r}")
+        wants_all = posterior.max_active == n_components
+        return posterior if wants_all else posterior.keeping(self._kept_as_asked(posterior.kept, learned))
+
+    def _kept_as_asked(self, asked: KeptStates, learned: KeptStates) -> KeptStates:
+        n_candidates = learned.n_candidates if self.n_candidates == "auto" else asked.n_candidates
+        if self.max_active != "auto":
+            return KeptStates(max(n_candidates, asked.max_active), asked.max_active)
+        return KeptStates(n_candidates, min(learned.max_active, n_candidates))
+
+    def _keep(self, outcome: Outcome, dtype) -> None:
+        super()._keep(outcome, dtype)
+        self.__dict__.pop("truncation_", None)  # of an earlier fit
+        if outcome.kept is not None:
+            self.truncation_ = outcome.kept
+
+    def _so_far(self, dtype, record: Record) -> dict[str, Any]:
+        kept = {} if record.kept is None else {"truncation_": record.kept}
+        return {**super()._so_far(dtype, record), **kept}
 
     def _prior(self, truncated_at: int | None) -> BernoulliPrior:
         return BernoulliPrior(**self._prior_settings(truncated_at))

@@ -13,7 +13,9 @@ ARGUMENTS = {
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.""",
     "max_active": """int or "auto", default="auto"
         Most latents gamma that are active at once. "auto" allows five; all of them with n_candidates=None, or where all
-        of at most ten latents are candidates.""",
+        of at most ten latents are candidates. Where `start` searches, it allows one more, and candidates as well where
+        all of them may be active, as long as more than 1 % of the posterior mass has as many latents as are allowed
+        and there are at most 1024 states: see `truncation_`.""",
     "selection": """{"auto", "greedy", "model-based"} or GPSelect, default="auto"
         What chooses the candidates: greedy selection, which takes one latent after the other, each judged beside those
         before it; the paper's selection function, which judges each latent by itself; or a function that is learned
@@ -22,6 +24,10 @@ ARGUMENTS = {
     "singletons": """bool, default=True
         Also consider every latent on its own, candidate or not: a latent that selection overlooks is then still found
         where it is alone. False saves a little time where there are thousands of latents.""",
+    "fit_intercept": """bool or "auto", default="{default}"
+        Learn b, what is there where no latent is active: components and activations do then not depend on an offset of
+        the data. Without it b is 0, as in the papers. "auto" learns it where every feature's mean is more than two
+        standard deviations away from 0, on the processor, and `start` searches.""",
     "activation_type": """{"individual", "shared"}, default="individual"
         One activation probability per latent, or one for all.""",
     "fixed": """name of a parameter or tuple of them, default=()
@@ -75,6 +81,8 @@ ATTRIBUTES = {
         The activation probabilities pi.""",
     "noise_variance_": """float
         The noise variance sigma^2.""",
+    "intercept_": """ndarray of shape (n_features,)
+        The intercept b, where it was learned or given.""",
     "slab_mean_": """ndarray of shape (n_components,)
         The means mu of the coefficients.""",
     "slab_covariance_": """ndarray of shape (n_components,)
@@ -86,6 +94,8 @@ ATTRIBUTES = {
         Number of iterations done.""",
     "stop_": """Stop
         Why the fit ended.""",
+    "truncation_": """KeptStates
+        The candidates H' and the most active latents gamma of the fit, a named tuple (n_candidates, max_active).""",
     "unused_components_": """ndarray of int
         Indices of the components that not even one data point is expected to use, after `fit`.""",
     "stream_": """dict

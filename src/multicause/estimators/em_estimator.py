@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,17 +12,19 @@ import numpy as np
 from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
 from multicause.backends.cuda import DeviceError
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Keeping, MulticauseEstimator, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import refuse_too_many
+from multicause.estimators.kept_fits import Keeping
 from multicause.estimators.learned_checks import check_floats
 from multicause.learning import EM, Outcome, Stop, run
 from multicause.learning.checkpoints import digest_of_value
-from multicause.learning.driver import Learner, Progress
+from multicause.learning.driver import Learner, Progress, only_begun
+from multicause.learning.em.em import Started
 from multicause.learning.em.restarts import best_of_restarts
 from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
-from multicause.learning.resumed import check_iterate, check_outcome
+from multicause.learning.resumed import check_iterate, check_kept, check_outcome
 from multicause.models import DataMoments, SpikeSlabMax
 from multicause.models.base import calling
 from multicause.posteriors.base import Posterior, PreparedPosterior
@@ -48,6 +50,11 @@ class Fit(NamedTuple):
     score: Callable[[EM, Outcome], float] = final_free_energy  # what the best of several fits has most of
     monotone: bool = False  # the free energy must not fall
     learner: Callable[[EM], Learner] = lambda em: em  # EM itself, or what learns in its place
+
+    def begin(self, em: EM, rng: np.random.Generator) -> Started:
+        """First parameters, and how to learn on from them."""
+        started = self.start(em, rng)
+        return started if isinstance(started, Started) else Started(started, em.posterior)
 
 
 @dataclass(eq=False, repr=False)
@@ -138,6 +145,14 @@ class EMEstimator(MulticauseEstimator):
     def _checked(self, name: str, value: Any, shape: tuple[int, int], label: str) -> Any:
         """A parameter that was given, checked and made into an array of its full shape; (H, D) is `shape`."""
 
+    def _as_before(self, model: Any) -> Any:
+        """The model, as what is gone on from was learned with it."""
+        return model
+
+    def _learned_posterior(self) -> Posterior:
+        """How latents are inferred once the model is learned."""
+        return self._posterior(self._n_features_out)
+
     @property
     def _given_start(self) -> str:
         """The arguments that give first parameters, if any."""
@@ -164,9 +179,10 @@ class EMEstimator(MulticauseEstimator):
             chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = data_moments(executor, chunks)
             _warn_of_offset(moments)
-            if self._is_about_zero:
-                _warn_of_background(moments, type(self).__name__)
             fit = self._fit_of(n_components, moments)
+            fit = fit._replace(model=self._as_before(fit.model)) if self._is_warm else fit
+            if self._is_about_zero and not fit.model.intercept and is_far_from_zero(moments):
+                _warn_of_background(type(self).__name__)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
             try:
                 outcome = self._best_of_restarts(em, fit, X, keeping)
@@ -191,19 +207,29 @@ class EMEstimator(MulticauseEstimator):
         progress = checkpoint.load() if checkpoint is not None and keeping.resume else None
         if progress is not None and progress.best is not None:
             check_outcome(progress.best, like)
+            check_kept(progress.best.kept, em.posterior, em.model.n_components)
         if progress is not None and progress.iterate is not None:
             check_iterate(progress.iterate, like)
         seed = seed_of(self.random_state) if progress is None else progress.seed
         with self._readers(X, learner.n_steps, n_init, keeping.trace, checkpoint, progress) as readers:
 
+            def learner_from(started: Started) -> Learner:
+                return fit.learner(replace(em, posterior=started.posterior))
+
             def one_fit(restart: int, rng: np.random.Generator, progress: Progress | None) -> Outcome:
                 em.executor.forget(em.chunks)
-                with interrupts.raised():
-                    params = warm if warm is not None or progress is not None else fit.start(em, rng)
+                given = em.posterior if warm is None else self._learned_posterior()
+                is_given = warm is not None or progress is not None
+                try:
+                    with interrupts.raised():
+                        started = Started(warm, given) if is_given else fit.begin(em, rng)
+                except interrupts.Interrupted as interrupted:
+                    return only_begun(learner_from(interrupted.found), interrupted.found.params, rng)
                 try:
                     return run(
-                        learner, params, rng, tol=fit.tol, restart=restart, progress=progress, **readers._asdict()
-                    )
+                        learner_from(started), started.params, rng, tol=fit.tol, restart=restart, progress=progress,
+                        **readers._asdict(),
+                    )  # fmt: skip
                 except NotFinite as error:
                     _blame_start(error, em, "the last fit (warm_start)" if warm is not None else self._given_start)
                     raise
@@ -232,7 +258,7 @@ class EMEstimator(MulticauseEstimator):
             label, kept = f"{name}_", getattr(self, f"{name}_")
             check_floats(label, kept, np.shape(kept))
             check_floats(label, value, np.shape(self._checked(name, value, shape, label)))
-        self._posterior(shape[0])
+        self._learned_posterior()
         self._check_selection(*shape)
 
     def _check_selection(self, n_components: int, n_features: int) -> None:
@@ -265,7 +291,7 @@ class EMEstimator(MulticauseEstimator):
         return self._params_type(*(v.astype(np.float64) if isinstance(v, np.ndarray) else v for v in values))
 
     def _prepared(self) -> PreparedPosterior:
-        posterior = self._posterior(self._n_features_out)
+        posterior = self._learned_posterior()
         learned = None if posterior.selection is None else getattr(self, "selection_function_", None)
         return posterior.prepare(self._fitted_model(), self._params(), selector=learned)
 
@@ -341,12 +367,16 @@ def _warn_of_offset(moments: DataMoments) -> None:
         )
 
 
-def _warn_of_background(moments: DataMoments, name: str) -> None:
-    """Where no feature is ever near 0, latents are spent on what all data points share."""
+def is_far_from_zero(moments: DataMoments) -> bool:
+    """Whether no feature is ever near 0: latents would be spent on what all data points share."""
     spread = np.sqrt(moments.variance)
-    if (spread > 0.0).any() and (np.abs(moments.mean) > FAR_FROM_ZERO * spread).all():
-        warnings.warn(
-            f"All features of X lie far from 0, where {name} expects data points without active latents. Subtract the "
-            "background first, for instance with RobustScaler(with_scaling=False), which takes the median.",
-            stacklevel=CALLER + 4,
-        )
+    return bool((spread > 0.0).any() and (np.abs(moments.mean) > FAR_FROM_ZERO * spread).all())
+
+
+def _warn_of_background(name: str) -> None:
+    warnings.warn(
+        f"All features of X lie far from 0, where {name} expects data points without active latents. Set "
+        "fit_intercept=True, or subtract the background first, for instance with RobustScaler(with_scaling=False), "
+        "which takes the median.",
+        stacklevel=CALLER + 4,
+    )

@@ -51,6 +51,7 @@ class ETNMF(TruncatedDictionaryEstimator):
         The noise variance sigma^2, with Gaussian noise.
     background_ : float
         The rate b where no latent is active, with Poisson noise.
+    truncation_
 
     References
     ----------

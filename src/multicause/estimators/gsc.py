@@ -6,23 +6,24 @@ from typing import Any, ClassVar
 import numpy as np
 
 from multicause._compat import StrOptions
-from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.documentation import documented
+from multicause.estimators.intercept import InterceptEstimator
 from multicause.estimators.truncation import GREEDY_CANDIDATES, Truncation
 from multicause.models import GaussianNoise, SpikeSlabLinear, SpikeSlabParams, SpikeSlabPrior
+from multicause.models.spike_slab_linear import SpikeSlabInterceptParams
 from multicause.posteriors import FactoredPosterior
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class GSC(TruncatedDictionaryEstimator):
+class GSC(InterceptEstimator):
     """Spike-and-slab sparse coding: latents that are on or off, each with a coefficient.
 
-        s_h ~ Bernoulli(pi_h),   z ~ N(mu, Psi),   y ~ N(sum_h s_h z_h W_h, Sigma)          [GSC eq. 1-3]
+        s_h ~ Bernoulli(pi_h),   z ~ N(mu, Psi),   y ~ N(b + sum_h s_h z_h W_h, Sigma)      [GSC eq. 1-3]
 
     Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
-    (Except where both posterior="factored" and noise="full".) There is no offset: subtract a background first, for
-    instance the median, by `RobustScaler(with_scaling=False)`.
+    (Except where both posterior="factored" and noise="full".) The intercept b is 0, as in the paper, unless all
+    features lie far from 0, or `fit_intercept` asks for it.
 
     Parameters
     ----------
@@ -52,6 +53,8 @@ class GSC(TruncatedDictionaryEstimator):
         The noise variance; the diagonal of Sigma where noise="full".
     noise_covariance_ : ndarray of shape (n_features, n_features)
         Sigma, only where noise="full".
+    intercept_
+    truncation_
 
     References
     ----------
@@ -74,9 +77,10 @@ class GSC(TruncatedDictionaryEstimator):
     slab_update: Any = "exact"
 
     _is_about_zero: ClassVar[bool] = True
-    _parameter_names: ClassVar[tuple[str, ...]] = SpikeSlabParams._fields
+    _parameter_names: ClassVar[tuple[str, ...]] = SpikeSlabInterceptParams._fields
+    _types_of_params: ClassVar[tuple[Any, Any]] = (SpikeSlabParams, SpikeSlabInterceptParams)
     _parameter_constraints = {
-        **TruncatedDictionaryEstimator._parameter_constraints,
+        **InterceptEstimator._parameter_constraints,
         "posterior": [StrOptions({"truncated", "exact", "factored"})],
         "noise": [StrOptions({"isotropic", "diagonal", "full"})],
         "slab": [StrOptions({"diagonal", "full"})],
@@ -97,16 +101,13 @@ class GSC(TruncatedDictionaryEstimator):
 
     @property
     def _defaults(self):
-        return {"slab_mean": 0.0, "slab_covariance": 1.0}
-
-    @property
-    def _params_type(self):
-        return SpikeSlabParams
+        return {"slab_mean": 0.0, "slab_covariance": 1.0, "intercept": 0.0}
 
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         prior = SpikeSlabPrior(**self._prior_settings(truncated_at), slab=self.slab, slab_update=self.slab_update)
         noise = GaussianNoise(self.noise, noise_floor)
-        return SpikeSlabLinear(n_components, n_features, prior, noise=noise, fixed=frozenset(self._held))
+        shape, fixed = (n_components, n_features), frozenset(self._held)
+        return SpikeSlabLinear(*shape, prior, noise=noise, fixed=fixed, intercept=self._has_intercept)
 
     @property
     def _can_select_greedily(self) -> bool:
@@ -136,7 +137,10 @@ class GSC(TruncatedDictionaryEstimator):
         return FactoredPosterior()
 
     def _without_kernel(self) -> str | None:
-        settings = {"posterior='factored'": self.posterior == "factored", "slab='full'": self.slab == "full"}
+        settings = {
+            "posterior='factored'": self.posterior == "factored",
+            "slab='full'": self.slab == "full",
+        }
         return next((what for what, asked in settings.items() if asked), super()._without_kernel())
 
     def _attributes(self, params: SpikeSlabParams, dtype) -> dict[str, Any]:

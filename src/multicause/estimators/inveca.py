@@ -18,6 +18,7 @@ from multicause.estimators.parameter_checks import check_activation, check_compo
 from multicause.execution.reproducible_matmul import TILE
 from multicause.learning import Annealing, Plan
 from multicause.learning.em.em import EM
+from multicause.learning.em.object_search import ObjectSearch
 from multicause.learning.initialisation.objects import start_objects
 from multicause.models import DataMoments
 from multicause.models.subsets import too_many_subsets
@@ -64,6 +65,11 @@ class InvECA(SelectingEstimator):
     init : {"recurring", "random"} or dict, default="recurring"
         Where components start: at patches of the images that are seen elsewhere, too; drawn at random, independent of
         what images show; or there, but for the values given by their names, such as {"components": W}.
+    search : bool, default=True
+        Look, from there and before all images are learned from, for objects that were missed: components that share an
+        object with another, or show two, are put where images are badly explained, and moved in their windows to where
+        they reach all places; on a sample of the images, as long as the free energy rises. False learns from the start
+        itself, as the paper does. Values given by `init` are never searched from.
     annealing : Annealing, float or None, default=None
         Schedule of temperatures over the `max_iter` iterations; an annealed fit ignores `tol`. Parameter noise and data
         classification are not for objects at places, and refused.
@@ -114,6 +120,7 @@ class InvECA(SelectingEstimator):
     n_placements: Any = 2
     max_active: Any = None
     init: Any = "recurring"
+    search: Any = True
     annealing: Any = None
     max_iter: Any = 100
     tol: Any = 0.05
@@ -128,6 +135,7 @@ class InvECA(SelectingEstimator):
         "component_shape": ["array-like"],
         "image_shape": ["array-like", None],
         "init": [StrOptions({"recurring", "random"}), dict],
+        "search": ["boolean"],
         "annealing": [Annealing, TEMPERATURE, None],
     }
 
@@ -274,6 +282,10 @@ class InvECA(SelectingEstimator):
         return Fit(model, self._posterior(n_components), schedule, self._start, self.tol)
 
     def _start(self, em: EM, rng: np.random.Generator) -> OcclusionParams:
+        first = self._first(em, rng)
+        return ObjectSearch()(em, first, rng) if self.search and isinstance(self.init, str) else first
+
+    def _first(self, em: EM, rng: np.random.Generator) -> OcclusionParams:
         if self.init == "recurring":
             return start_objects(em, rng)
         drawn: OcclusionParams = em.model.init_params(em.moments, rng)

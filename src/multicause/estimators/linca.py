@@ -1,28 +1,31 @@
 """Linear components analysis, also known as binary sparse coding."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.documentation import documented
-from multicause.models import BinaryLinear, GaussianNoise
+from multicause.estimators.intercept import InterceptEstimator
+from multicause.models import BinaryLinear, DictionaryParams, GaussianNoise
+from multicause.models.dictionary_model import InterceptParams
 
 
 @documented
 @dataclass(eq=False, repr=False)
-class LinCA(TruncatedDictionaryEstimator):
+class LinCA(InterceptEstimator):
     """Linear components analysis: binary sparse coding with an exact posterior among preselected latents.
 
-        s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I)                          [ET eq. 22, 24, 25]
+        s_h ~ Bernoulli(pi_h),   y ~ N(b + sum_h s_h W_h, sigma^2 I)                      [ET eq. 22, 24, 25]
 
     Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
-    There is no offset: subtract a background first, for instance the median, by `RobustScaler(with_scaling=False)`.
+    The intercept b is 0, as in the paper, unless all features lie far from 0, or `fit_intercept` asks for it.
 
     Attributes
     ----------
     components_
     activation_
     noise_variance_
+    intercept_
+    truncation_
 
     References
     ----------
@@ -40,6 +43,12 @@ class LinCA(TruncatedDictionaryEstimator):
     """
 
     _is_about_zero: ClassVar[bool] = True
+    _parameter_names: ClassVar[tuple[str, ...]] = InterceptParams._fields
+    _types_of_params: ClassVar[tuple[Any, Any]] = (DictionaryParams, InterceptParams)
+
+    @property
+    def _defaults(self):
+        return {"intercept": 0.0}
 
     @property
     def _allows_missing(self) -> bool:
@@ -51,6 +60,5 @@ class LinCA(TruncatedDictionaryEstimator):
 
     def _build(self, n_components, n_features, noise_floor, truncated_at):
         noise = GaussianNoise(floor=noise_floor)
-        return BinaryLinear(
-            n_components, n_features, self._prior(truncated_at), noise=noise, fixed=frozenset(self._held)
-        )
+        shape, prior, fixed = (n_components, n_features), self._prior(truncated_at), frozenset(self._held)
+        return BinaryLinear(*shape, prior, noise=noise, fixed=fixed, intercept=self._has_intercept)

@@ -48,6 +48,7 @@ class MCA(TruncatedDictionaryEstimator):
     background_ : float
         The mean where no latent is active, with other noise. It is held at its initial value: 0 for Poisson noise,
         0.001 for Bernoulli, a thousandth of the data's mean for exponential noise, or what `init` gives.
+    truncation_
 
     References
     ----------

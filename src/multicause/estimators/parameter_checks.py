@@ -75,6 +75,15 @@ def check_slab_mean(mean, n_components: int, name: str) -> np.ndarray:
     return np.full(n_components, mean) if mean.ndim == 0 else mean
 
 
+def check_intercept(intercept, n_features: int, name: str) -> np.ndarray:
+    intercept = numbers(intercept, name)
+    if intercept.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"'{name}' must be one number or one per feature ({n_features}). Got shape {intercept.shape} instead."
+        )
+    return np.full(n_features, intercept) if intercept.ndim == 0 else intercept
+
+
 def check_covariance(covariance, size: int, kind: str, name: str):
     """A covariance in the shape of its kind: "isotropic" a number, "diagonal" (size,), "full" (size, size)."""
     covariance = numbers(covariance, name, LARGEST_VARIANCE)

@@ -8,8 +8,9 @@ import numpy as np
 from sklearn.utils import check_array
 
 from multicause._compat import StrOptions
-from multicause.estimators.base import COUNT, Keeping
+from multicause.estimators.base import COUNT
 from multicause.estimators.em_estimator import EMEstimator, Fit
+from multicause.estimators.kept_fits import Keeping
 from multicause.estimators.learned_checks import check_number
 from multicause.estimators.parameter_checks import check_activation, check_components, refuse_negative
 from multicause.learning import EM, Annealing, ConditionalCooling, Outcome, Plan, Stop

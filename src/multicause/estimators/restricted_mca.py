@@ -8,9 +8,10 @@ import numpy as np
 
 from multicause import interrupts
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.base import POSITIVE, Keeping, seed_of
+from multicause.estimators.base import POSITIVE, seed_of
 from multicause.estimators.documentation import documented
 from multicause.estimators.em_estimator import Fit
+from multicause.estimators.kept_fits import Keeping
 from multicause.estimators.learned_checks import check_count, check_number
 from multicause.estimators.poisson_mca_estimator import PoissonMCAEstimator
 from multicause.execution import InProcess, split

@@ -1,6 +1,6 @@
 """Estimators that learn from a stream, batch by batch."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -8,10 +8,12 @@ import numpy as np
 
 from multicause import interrupts
 from multicause._compat import Interval, partial_fit_context
-from multicause.estimators.base import Keeping, seed_of
+from multicause.estimators.base import seed_of
 from multicause.estimators.data_checks import checked_weights
 from multicause.estimators.devices import DeviceEstimator
+from multicause.estimators.kept_fits import Keeping
 from multicause.learning import EM, Outcome, Stop
+from multicause.learning.em.em import Started
 from multicause.learning.em.online import BatchResult, Seen, StepSizes, learn_batch, pooled
 from multicause.learning.initialisation.moments import data_moments
 from multicause.models import DataMoments
@@ -62,7 +64,8 @@ class StreamingEstimator(DeviceEstimator):
         with interrupts.watched():
             batch = self._learn_from(X, weights, stream)
             with interrupts.held():  # all that was learned of the batch, or nothing
-                outcome = Outcome(batch.params, np.array([batch.free_energy]), batch.seen.n_batches, Stop.BATCH_LEARNED)
+                history, n_batches = np.array([batch.free_energy]), batch.seen.n_batches
+                outcome = Outcome(batch.params, history, n_batches, Stop.BATCH_LEARNED, kept=batch.kept)
                 self._keep(outcome, np.dtype(stream["dtype"]))
                 kept = {**batch.seen._asdict(), "moments": batch.seen.moments._asdict()}
                 self.stream_ = {"seed": stream["seed"], "dtype": stream["dtype"], **kept}
@@ -79,9 +82,11 @@ class StreamingEstimator(DeviceEstimator):
             chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = pooled(None if seen is None else seen.moments, data_moments(executor, chunks))
             fit = self._fit_of(n_components, moments)
-            em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments)
-            params = self._warm(em) if hasattr(self, "stop_") else fit.start(em, rng)
-            return learn_batch(em, params, seen, sizes, rng)
+            goes_on = hasattr(self, "stop_")
+            model = self._as_before(fit.model) if goes_on else fit.model
+            em = EM(model, fit.posterior, fit.schedule, executor, chunks, moments)
+            started = Started(self._warm(em), self._learned_posterior()) if goes_on else fit.begin(em, rng)
+            return learn_batch(replace(em, posterior=started.posterior), started.params, seen, sizes, rng)
 
     def _refuse_of_streams(self) -> None:
         """What a stream has no place for: data points do not come again."""

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from multicause.models.subsets import too_many_subsets
 from multicause.posteriors import TruncatedPosterior
+from multicause.posteriors.truncated import MOST_STATES
 from multicause.selection.base import Selection
 
-MOST_STATES = 2**20  # per data point: beyond this neither memory nor patience suffices
 AUTO_CANDIDATES = 10
 GREEDY_CANDIDATES = 6  # with coefficients, chosen beside each other, serve better than ten judged by themselves
 AUTO_ACTIVE = 5

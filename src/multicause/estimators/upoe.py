@@ -9,9 +9,10 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from multicause._compat import Interval, StrOptions
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, Keeping, MulticauseEstimator, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import checked_weights, refuse_extreme, unmasked_data
 from multicause.estimators.documentation import documented
+from multicause.estimators.kept_fits import Keeping
 from multicause.estimators.learned_checks import check_product
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads

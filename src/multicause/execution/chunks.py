@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from numbers import Integral
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,10 @@ _MOST_ROWS = 4096  # larger chunks gain nothing
 _LEAST_ROWS = 600  # fewer are not worth the Python around their kernels, which threads take in turns
 _LEAST_NUMBERS = 51_200  # in a chunk's rows and its work array, likewise
 _CHUNKS = 64  # or a multiple, where there are rows enough: any 2, 4, ... 64 threads get equal shares
+_PARTS_LEFT = 32  # of the size that parts have somewhere, so many would be left to do from there on
+_LEAST_PART = 64  # rows
+_PART_NUMBERS = 640  # in the (H, H) and (H, D) sums of a part, for each of its rows: more would cost more than the rows
+_LANES = 8  # rows that kernels take at once
 _chosen_size: ContextVar[int | None] = ContextVar("chunk_size", default=None)
 
 Kind = TypeVar("Kind")
@@ -35,6 +39,12 @@ class Chunk:
     stop: int
     weights: np.ndarray | None = None  # sample weights of all data
     memory: dict[type, Any] = field(default_factory=dict)
+    n_parts: int = 1  # in which threads may take it
+
+    def part_starts(self) -> list[int]:
+        """Where its parts begin."""
+        n_groups = -(-(self.stop - self.start) // _LANES)
+        return [self.start + _LANES * (n_groups * part // self.n_parts) for part in range(self.n_parts)]
 
     def rows(self) -> np.ndarray:
         """The chunk's rows as a contiguous float64 array."""
@@ -74,16 +84,31 @@ def for_kernels(part: np.ndarray) -> np.ndarray:
     return part if part.flags.writeable else part.copy()
 
 
-def rows_in_memory(chunks: Sequence[Chunk]) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """All data, the borders of the chunks, and the weights of all rows; None where kernels cannot take them so."""
+class Parts(NamedTuple):
+    """Chunks, cut into parts."""
+
+    borders: np.ndarray  # (P + 1,) rows of the data where parts begin, and the last one ends
+    firsts: np.ndarray  # (K + 1,) the first part of each chunk
+
+    @classmethod
+    def of(cls, chunks: Sequence[Chunk]) -> "Parts":
+        starts = chain.from_iterable(chunk.part_starts() for chunk in chunks)
+        return cls(np.array([*starts, chunks[-1].stop]), np.cumsum([0, *(chunk.n_parts for chunk in chunks)]))
+
+    def within(self) -> "Parts":
+        """As rows of the first chunk, and on."""
+        return Parts(self.borders - self.borders[0], self.firsts)
+
+
+def rows_in_memory(chunks: Sequence[Chunk]) -> tuple[np.ndarray, np.ndarray, Parts] | None:
+    """All data, the weights of all rows, and the chunks' parts; None where kernels cannot take them so."""
     X, weights = chunks[0].X, chunks[0].weights
     if len(chunks) == 1 or any(chunk.X is not X or chunk.weights is not weights for chunk in chunks):
         return None
     neighbours = all(left.stop == right.start for left, right in pairwise(chunks))
     if not neighbours or not _is_for_kernels(X) or not (weights is None or _is_for_kernels(weights)):
         return None
-    borders = np.array([chunks[0].start, *(chunk.stop for chunk in chunks)])
-    return X, borders, np.ones(len(X)) if weights is None else weights
+    return X, np.ones(len(X)) if weights is None else weights, Parts.of(chunks)
 
 
 def _is_for_kernels(array: Any) -> TypeGuard[np.ndarray]:
@@ -123,7 +148,20 @@ def split(
         size = -(-chunk_size // TILE)
         tiles = [size] * -(-n_tiles // size)
     borders = np.minimum(np.cumsum([0, *tiles]) * TILE, len(X)).tolist()
-    return [Chunk(X, start, stop, weights) for start, stop in pairwise(borders)]
+    return [
+        Chunk(X, start, stop, weights, n_parts=_n_parts(start, stop, len(X), n_components, X.shape[1]))
+        for start, stop in pairwise(borders)
+    ]
+
+
+def _n_parts(start: int, stop: int, n_rows: int, n_components: int, n_features: int) -> int:
+    """Fine ones near the end of the data, where threads that are not equally fast would wait for the last one; but each
+    is to be worth its sums. Those of one chunk, or the only one, have nobody to share them with."""
+    if stop - start == n_rows:
+        return 1
+    numbers = n_components * (n_components + n_features)
+    rows = max((n_rows - start) // _PARTS_LEFT, numbers // _PART_NUMBERS, _LEAST_PART)
+    return max((stop - start) // rows, 1)
 
 
 def _n_chunks(n_rows: int, n_components: int, n_features: int) -> int:

@@ -97,7 +97,7 @@ class DaskCluster(InProcess):
         task: Callable[[Any], Any],
         chunks: Sequence[Any],
         combine: Callable[[Any, Any], Any],
-        together: Callable[[Sequence[Any]], Any] = lambda chunks: None,
+        together: Callable[[Sequence[Any], int], Any] = lambda chunks, n_threads: None,
     ) -> Any:
         """The sum over all chunks, in the tree that one process would use; workers do chunk after chunk."""
         if not _are_chunks(chunks):
@@ -188,10 +188,7 @@ class DaskCluster(InProcess):
 
     def _submit(self, task: Future, bundle: list[int], groups: list[list[Chunk]], combine: Any, pasts: Any) -> Future:
         first = groups[bundle[0]][0]
-        orders = [
-            Order(index, self._run, self._version, tuple((chunk.start, chunk.stop) for chunk in groups[index]))
-            for index in bundle
-        ]
+        orders = [self._order(index, groups[index]) for index in bundle]
         rows = [self._rows[id(first.X), groups[index][0].start][1] for index in bundle]
         weights: list[Any] = [None] * len(bundle)
         if first.weights is not None:
@@ -200,6 +197,10 @@ class DaskCluster(InProcess):
             run_bundle, task, orders, rows, weights, combine, pasts,
             key=f"multicause-{uuid4().hex}", workers=[self._homes[bundle[0]]], allow_other_workers=True,
         )  # fmt: skip
+
+    def _order(self, index: int, group: list[Chunk]) -> Order:
+        spans = tuple((chunk.start, chunk.stop) for chunk in group)
+        return Order(index, self._run, self._version, spans, tuple(chunk.n_parts for chunk in group))
 
     def _note_moves(self, bundles: list[list[int]], answers: list[Answer]) -> None:
         """A task may have run elsewhere than on its home: what chunks remember is there now."""

@@ -24,6 +24,7 @@ class Order(NamedTuple):
     run: str  # whose memory is meant
     version: int  # of the memory: how many tasks have changed it
     spans: tuple[tuple[int, int], ...]  # first and last row of each chunk
+    n_parts: tuple[int, ...]  # of each chunk
 
 
 class Answer(NamedTuple):
@@ -113,7 +114,8 @@ def _chunks(order: Order, rows: Any, weights: Any, memory: list[dict]) -> list[C
     first = order.spans[0][0]
     source, shares = _From(np.asarray(rows), first), None if weights is None else _From(weights, first)
     made: Any = Chunk
-    return [made(source, *span, shares, values) for span, values in zip(order.spans, memory, strict=True)]
+    known = zip(order.spans, memory, order.n_parts, strict=True)
+    return [made(source, *span, shares, values, n_parts) for span, values, n_parts in known]
 
 
 def merged(nodes: Nodes, combine: Any) -> Nodes:

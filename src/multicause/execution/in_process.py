@@ -3,8 +3,9 @@
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import ExitStack
+from functools import partial
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -13,6 +14,7 @@ from threadpoolctl import ThreadpoolController
 
 from multicause import interrupts
 from multicause.execution.chunks import Chunk, split
+from multicause.execution.crew import Crew, Work
 from multicause.execution.work_arrays import forget_work_arrays
 
 Item = TypeVar("Item")
@@ -20,12 +22,8 @@ Result = TypeVar("Result")
 Found = TypeVar("Found", covariant=True)
 
 
-class Shared(Protocol[Found]):
-    """All chunks at once: every thread calls `work`, which comes back when nothing is left to begin."""
-
-    def work(self) -> None: ...
-
-    def stop(self) -> None: ...  # nothing more is begun
+class Shared(Work, Protocol[Found]):
+    """All chunks at once."""
 
     def result(self) -> Found | None: ...  # None: it cannot be done in this way, after all
 
@@ -87,22 +85,22 @@ class InProcess:
 
     def __init__(self, n_threads: int = 1):
         self.n_threads = n_threads
-        self._pool: ThreadPoolExecutor | None = None
+        self._crew: Crew | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> "InProcess":
         with interrupts.held():
             self._stack.enter_context(single_threaded_blas)
             # also for one thread: a compiled kernel on the main thread would turn Ctrl-C into a SystemError, or worse
-            self._pool = ThreadPoolExecutor(self.n_threads, thread_name_prefix="multicause")
+            self._crew = Crew(self.n_threads)
             self._stack.callback(forget_work_arrays)
-            self._stack.callback(self._pool.shutdown, wait=True, cancel_futures=True)
+            self._stack.callback(self._crew.close)
         return self
 
     def __exit__(self, *exception) -> None:
         with interrupts.held():
             self._stack.close()
-            self._pool = None
+            self._crew = None
 
     def split(
         self, X: Any, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
@@ -112,7 +110,7 @@ class InProcess:
 
     def map(self, task: Callable[[Item], Result], chunks: Sequence[Item]) -> Iterator[Result]:
         """Results in the order of the chunks; only a few chunks are under way at any time."""
-        if self._pool is None:
+        if self._crew is None:
             yield from map(task, chunks)  # outside its context there are no threads
             return
         under_way: deque[Future[Result]] = deque()
@@ -132,40 +130,41 @@ class InProcess:
         task: Callable[[Item], Result],
         chunks: Sequence[Item],
         combine: Callable[[Result, Result], Result],
-        together: Callable[[Sequence[Item]], Shared[Result] | None] = lambda chunks: None,
+        together: Callable[[Sequence[Item], int], Shared[Result] | None] = lambda chunks, n_threads: None,
     ) -> Result:
         """Combine the results of all chunks in a binary tree whose shape depends on the number of chunks alone.
 
         `together` may know of a way to the same result in which threads do not meet in Python for each chunk.
         """
-        if self._pool is None:
+        if self._crew is None:
             tree = _Reduction(task, chunks, combine)
             tree.work()  # outside its context there are no threads
             return tree.total
-        shared = together(chunks)
+        shared = together(chunks, self.n_threads)
         if shared is not None:
-            self._share(shared, len(chunks))
+            self._share(shared)
             result = shared.result()
             if result is not None:
                 return result
         tree = _Reduction(task, chunks, combine)
-        self._share(tree, len(chunks))
+        self._share(tree)
         return tree.total
 
-    def _share(self, shared: "Shared[Any] | _Reduction", n_chunks: int) -> None:
+    def _share(self, work: Work) -> None:
         """Work on all threads, until it is done; an interrupted caller waits for nothing that has not begun."""
+        assert self._crew is not None
         try:
-            for worker in [self._start(shared.work) for _ in range(min(self.n_threads, n_chunks))]:
-                _result(worker)
+            self._crew.share(work)
         except BaseException:
-            shared.stop()
+            work.stop()
             forget_work_arrays()  # what has begun still writes to them
             raise
 
     def _start(self, task: Callable[..., Result], *arguments: Any) -> "Future[Result]":
-        assert self._pool is not None
-        with interrupts.held():
-            return self._pool.submit(task, *arguments)
+        assert self._crew is not None
+        future: Future[Result] = Future()
+        self._crew.call(partial(_fulfil, future, task, *arguments))
+        return future
 
     def forget(self, chunks: Sequence[Chunk]) -> None:
         """Let chunks remember nothing."""
@@ -182,6 +181,13 @@ class InProcess:
         for chunk, kept in zip(chunks, values, strict=True):
             for value in kept:
                 chunk.remember(value)
+
+
+def _fulfil(future: "Future[Result]", task: Callable[..., Result], *arguments: Any) -> None:
+    try:
+        future.set_result(task(*arguments))
+    except BaseException as error:
+        future.set_exception(error)
 
 
 def _result(future: "Future[Result]") -> Result:
@@ -210,26 +216,28 @@ class _Reduction(Generic[Item, Result]):
         self._begun = 0
         self._waiting: dict[tuple[int, int], Result] = {}  # by height and position
         self._stopped = False
+        self.n_pieces = len(chunks)
         self.total: Result
 
     def stop(self) -> None:
         self._stopped = True
 
-    def work(self) -> None:
-        """Chunks until there are none left, or a worker failed."""
+    def work(self) -> bool:
+        """Chunks until there are none left, or a worker failed; whether the sum over all is there by this."""
+        is_whole = False
         while True:
             with self._lock:
                 position = self._begun
                 if self._stopped or position == len(self._chunks):
-                    return
+                    return is_whole
                 self._begun += 1
             try:
-                self._climb(position, self._task(self._chunks[position]))
+                is_whole = self._climb(position, self._task(self._chunks[position]))
             except BaseException:
                 self.stop()
                 raise
 
-    def _climb(self, position: int, result: Result) -> None:
+    def _climb(self, position: int, result: Result) -> bool:
         """Combine with the neighbour as long as it is there; without a right neighbour a result rises by itself."""
         height, n_nodes = 0, len(self._chunks)
         while n_nodes > 1:
@@ -237,9 +245,10 @@ class _Reduction(Generic[Item, Result]):
                 with self._lock:
                     if (height, position ^ 1) not in self._waiting:
                         self._waiting[height, position] = result
-                        return
+                        return False
                     neighbour = self._waiting.pop((height, position ^ 1))
                 left, right = (neighbour, result) if position & 1 else (result, neighbour)
                 result = self._combine(left, right)
             height, position, n_nodes = height + 1, position // 2, (n_nodes + 1) // 2
         self.total = result
+        return True

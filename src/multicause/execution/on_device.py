@@ -62,6 +62,7 @@ class DeviceChunk(Chunk):
     """A chunk whose rows are asked for where the device can work on them."""
 
     data: Any = field(default=None, repr=False)  # DeviceData, the same of all chunks
+    _placed: Any = field(default=None, repr=False, compare=False)  # weights, where the rows stay on the device, too
 
     @property
     def runtime(self) -> Any:
@@ -70,6 +71,18 @@ class DeviceChunk(Chunk):
     def rows(self) -> Any:
         """The chunk's rows on the device, in the precision of the data."""
         return self.data.rows(self.start, self.stop)
+
+    def weights_there(self) -> Any:
+        """The weights of the rows on the device, in the precision of the data."""
+        if self._placed is not None:
+            return self._placed
+        if self.weights is None:
+            weights = self.runtime.xp.ones(self.stop - self.start, self.data.dtype)
+        else:
+            weights = self.place(self.row_weights()).astype(self.data.dtype, copy=False)
+        if self.data.stays:
+            self._placed = weights
+        return weights
 
     def place(self, array: Any) -> Any:
         return self.runtime.xp.asarray(array)
@@ -149,7 +162,7 @@ class OnDevice(InProcess):
         task: Callable[[Any], Any],
         chunks: Sequence[Any],
         combine: Callable[[Any, Any], Any],
-        together: Callable[[Sequence[Any]], Any] = lambda chunks: None,
+        together: Callable[[Sequence[Any], int], Any] = lambda chunks, n_threads: None,
     ) -> Any:
         return reduce(combine, self._results(task, chunks))
 

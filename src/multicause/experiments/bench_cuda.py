@@ -26,6 +26,7 @@ LARGE_MCA = replace(MCA, n_samples=40_000)
 MANY = Problem(SpikeSlabLinear, 10_000_000, 64, 1024, 10, 5)
 OF_AN_EXPONENTIAL, OF_A_ROOT = 30, 10  # floating-point operations, in double precision
 REPEATS = 11
+BOUNDS = "memory", "arithmetic"
 
 
 class Peaks(NamedTuple):
@@ -54,9 +55,19 @@ E_STEPS: dict[str, tuple[Problem, dict[str, float]]] = {  # problems, and most m
     "LinCA": (LARGE_LINCA, {}),
     "MCA": (LARGE_MCA, {}),
 }
+
+
+def greedy_start(problem: Problem, max_iter: int) -> tuple[np.ndarray, Any]:
+    """As `disturbed_start`, with the selection that is the default."""
+    X, estimator = disturbed_start(problem, max_iter)
+    return X, estimator.set_params(selection="greedy")
+
+
 ITERATIONS: dict[str, tuple[Problem, Start, float]] = {
     "GSC": (GSC, disturbed_start, 8.0),
+    "GSC, greedy selection,": (GSC, greedy_start, 8.0),
     "LinCA": (LARGE_LINCA, disturbed_start, 15.0),
+    "LinCA, greedy selection,": (LARGE_LINCA, greedy_start, 15.0),
     "MCA": (LARGE_MCA, random_start, 10.0),
 }
 
@@ -71,6 +82,7 @@ def compare_devices(quick: bool) -> list[Measured]:
     for name, (problem, start, limit) in ITERATIONS.items():
         lines.append(iteration_line(name, _sized(problem, quick), start, None if quick else limit))
     many = replace(MANY, n_samples=20_000) if quick else MANY
+    lines += part_lines(replace(many, n_samples=min(many.n_samples, 1_000_000)), peaks)
     return [*lines, *(streamed_line(many, stays, peaks, quick) for stays in (True, False))]
 
 
@@ -193,6 +205,57 @@ def streamed_line(problem: Problem, stays: bool, peaks: Peaks, quick: bool) -> M
     shown = f"{seconds:.3f} s, {bound / seconds:.0%} of the bound by {what}"
     met = None if quick or what == "memory" else bound / seconds >= 0.5
     return f"GSC E-step, float32, {how} ({problem})", shown, ">= 50% where arithmetic", met
+
+
+class PartsOfGSC:
+    """The parts of an E-step over one chunk, each of which may be repeated."""
+
+    def __init__(self, problem: Problem, executor: OnDevice):
+        self.N, self.D, self.H = problem.n_samples, problem.n_features, problem.n_components
+        _, params = draw(replace(problem, n_samples=1))
+        X = np.random.default_rng(0).standard_normal((self.N, self.D), dtype=np.float32)
+        prepared = TruncatedPosterior(problem.n_candidates, problem.max_active).prepare(
+            problem.model(self.H, self.D), params
+        )
+        chunks: list[Any] = executor.split(X, self.H, self.N)
+        self.chunk = chunks[0]
+        self.step, self.n_candidates = prepared.at(self.chunk).e_step, problem.n_candidates
+        self.weights = self.chunk.weights_there()
+
+    def products(self) -> None:
+        self.terms = self.step.terms(self.chunk.rows())
+
+    def selection(self) -> None:
+        self.candidates = self.step.select(self.terms, self.n_candidates)
+
+    def states(self) -> None:
+        terms = self.terms._replace(linear=self.terms.linear.copy())  # which is used up
+        self.moments = self.step.moments(terms, self.candidates, self.weights)
+
+    def sums(self) -> None:
+        self.step.sums(self.terms.Y, self.candidates, self.weights, self.moments)
+
+
+def part_lines(problem: Problem, peaks: Peaks) -> list[Measured]:
+    """Where the time of GSC's E-step goes, each part with its own bound, in single precision."""
+    lines: list[Measured] = []
+    with OnDevice(cuda.runtime()) as executor:
+        parts = PartsOfGSC(problem, executor)
+        N, D, H, n_candidates = parts.N, parts.D, parts.H, parts.n_candidates
+        n_values, of_states = 2 + 2 * n_candidates + n_candidates * (n_candidates + 1) // 2, work_of(problem, "float32")
+        copied = 8.0 * N * H / peaks.bytes_per_second  # by `states`, to be repeated
+        for name, part, numbers, products, others in (
+            ("products", parts.products, D + H, 2.0 * N * D * H, 0.0),
+            ("selection", parts.selection, H + n_candidates, 0.0, 4.0 * N * H),
+            ("states", parts.states, 3 * H + n_values, 0.0, of_states.others - 4.0 * N * H),
+            ("sums", parts.sums, 3 * H + D + n_values, 2.0 * N * D * H, 0.0),
+        ):
+            seconds = seconds_on_device(part, 3) - (copied if name == "states" else 0.0)
+            times = Work(4.0 * N * numbers, products, others).seconds(peaks, "float32")
+            bound, what = max(zip(times, BOUNDS, strict=True))
+            shown = f"{1e3 * seconds:.2f} ms, {bound / seconds:.0%} of the bound by {what}"
+            lines.append((f"GSC E-step, float32, its {name} (N={N:,}, H={H})", shown, "-", None))
+    return lines
 
 
 def _peak_line(peaks: Peaks) -> Measured:

@@ -42,8 +42,15 @@ def run_trial(task: Task, seed: int) -> Trial:
     """Fits of one thread, in seconds of its processor."""
     case = task.case(seed)
     before, from_truth = (Judged() if one is None else judge(one, case) for one in (case.before, case.from_truth))
-    truth = NOTHING if case.truth is None else float(case.truth.score(case.X))
-    return Trial(judge(case.plain, case), before, from_truth, truth)
+    plain = judge(case.plain, case)
+    return Trial(plain, before, from_truth, NOTHING if case.truth is None else score_of_truth(case))
+
+
+def score_of_truth(case: Case) -> float:
+    """The free energy of the generating parameters, under the posterior that the plain call chose."""
+    chosen = getattr(case.plain, "truncation_", None)
+    truth = case.truth if chosen is None else case.truth.set_params(**chosen._asdict())
+    return float(truth.score(case.X))
 
 
 def judge(estimator: Any, case: Case) -> Judged:

@@ -217,9 +217,13 @@ CONSTANTS = {
         ),
     ),
     "mca-likelihood": Constants(
-        "MCA Figure 6; eq. 8",
-        {"smoothing": Smoothing(learning=False), "parameter_noise": 0.0, "then_exact": False},
-        {"MCA_ex": {"algorithm": None}, **_each("MCA3", "R-MCA2", "R-MCA_NN")},
+        "MCA Figure 6, §6.3; eq. 8",
+        {"smoothing": Smoothing(learning=False), "parameter_noise": 0.0, "then_exact": False, "own_data": False},
+        {
+            "MCA_ex": {"algorithm": None},
+            **_each("MCA3", "R-MCA2", "R-MCA_NN"),
+            **_each("MCA3, 100 data sets", "R-MCA2, 100 data sets", own_data=True),
+        },
     ),
     "et-quality": Constants(
         "ET Figures 4C, 7D, 10D",

@@ -61,7 +61,7 @@ class Learned(NamedTuple):
 
 def learn_objects(seed: int, selection: Any, drawn: Scenes, new: Scenes, source: str, **settings: Any) -> Learned:
     start = time.perf_counter()
-    common: dict[str, Any] = {"tol": 0.0, "random_state": seed, "selection": selection}
+    common: dict[str, Any] = {"tol": 0.0, "random_state": seed, "selection": selection, "search": False}
     fit = InvECA(H, (SIZE, SIZE), **common, **settings).fit(drawn.X)
     seconds = time.perf_counter() - start
     match = match_objects(fit, drawn)

@@ -15,19 +15,21 @@ from multicause.experiments.timing import Problem, random_start
 from multicause.models import DataMoments, combine
 from multicause.posteriors import TruncatedPosterior
 
-LEAST_SECONDS, LEAST_ROUNDS = 0.5, 5
+LEAST_SECONDS, LEAST_ROUNDS = 0.2, 3
 
 
 def efficiency_of_processes(problem: Problem, counts: Sequence[int]) -> dict[int, float]:
-    """Speed of each of 1, 2, 4, ... processes at work at once, in units of one that is alone on the machine.
+    """Speed of 1, 2, 4, ... processes at work at once, in units of the same ones' when each is alone on the machine.
 
-    Each does E-steps, on one thread, of a share of the problem's data as large as the most processes would have.
+    Each does E-steps, on one thread, of a share of the problem's data as large as the most processes would have. Their
+    speeds add up; alone, too, since processors of a shared machine are not equally fast.
     """
     share = replace(problem, n_samples=max(problem.n_samples // max(counts), 1))
     with _processes(max(counts)) as connections:
         _ask(connections, share)
-        seconds = {n: float(np.median(_ask(connections[:n], True))) for n in counts}
-    return {n: seconds[min(counts)] / elapsed for n, elapsed in seconds.items()}
+        alone = 1.0 / np.array([_ask([connection], True)[0] for connection in connections])
+        at_once = {n: 1.0 / np.array(_ask(connections[:n], True)) for n in counts if n > 1}
+    return {n: float(at_once[n].sum() / alone[:n].sum()) if n > 1 else 1.0 for n in counts}
 
 
 def _ask(connections: Sequence[Connection], question: Any) -> list[float]:

@@ -20,6 +20,7 @@ class Outcome(NamedTuple):
     n_iter: int
     stop: Stop
     selection_function: Any = None  # where one was learned
+    kept: Any = None  # which states the posterior keeps, where it is truncated
 
 
 class Iterate(NamedTuple):
@@ -109,9 +110,15 @@ def run(
     return outcome if stop in (Stop.CALLBACK, Stop.INTERRUPTED) else _back_to_best(outcome, best, record, tol)
 
 
+def only_begun(learner: Learner, params: Any, rng: np.random.Generator) -> Outcome:
+    """The end of a fit that was interrupted while it looked for its start, as far as it had come."""
+    record = next(iter(learner.steps(params, rng)))
+    return _outcome(record, 1, [record.free_energy], Stop.INTERRUPTED)
+
+
 def _outcome(record: Record, n_records: int, history: list[float], stop: Stop) -> Outcome:
     n_iter = n_records - 1 if record.n_iter is None else record.n_iter
-    return Outcome(record.params, np.array(history[:n_records]), n_iter, stop, record.selection_function)
+    return Outcome(record.params, np.array(history[:n_records]), n_iter, stop, record.selection_function, record.kept)
 
 
 def _next(steps: Iterator[Record]) -> Record | None:

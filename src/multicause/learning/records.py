@@ -30,6 +30,7 @@ class Record(NamedTuple):
     n_iter: int | None = None  # iterations done so far, where they are not the records before this one
     stop: Stop | None = None  # why this is the last record, where the learner itself knows
     state: Any = None  # from which the learner can go on after this record
+    kept: Any = None  # which states the posterior keeps, where it is truncated
     comparable: bool = False  # whether the free energy is the one that the fit is to end with: its largest is the best
 
 

@@ -52,6 +52,14 @@ def check_alike(params: Any, wanted: Any) -> None:
         refuse("parameters of another model")
 
 
+def check_kept(kept: Any, posterior: Any, n_components: int) -> None:
+    """Which states a posterior keeps: kernels enumerate them."""
+    wanted = getattr(posterior, "kept", None)
+    check_kind(kept, type(wanted), "kept states")
+    if wanted is not None and not kept.are_possible(n_components):
+        refuse(f"kept states that cannot be, {kept}")
+
+
 def check_outcome(outcome: Any, like: Any) -> None:
     """The best of the restarts before, whose parameters must be alike."""
     check_kind(outcome, Outcome, "an outcome")

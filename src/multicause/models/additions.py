@@ -12,6 +12,7 @@ import numpy as np
 from multicause.models.base import Params
 from multicause.models.binary_linear import BinaryLinear, NonnegativeLinear
 from multicause.models.dictionary_model import DictionaryModel
+from multicause.models.intercept import has_intercept
 from multicause.models.maximal_causes import MaximalCauses
 from multicause.models.noises import GaussianNoise
 from multicause.models.poisson_linear import PoissonLinear
@@ -32,7 +33,8 @@ class Additions:
     has_coefficients: ClassVar[bool] = False
     most_rows: ClassVar[int | None] = None  # from which to learn, where each costs much
     n_candidates: ClassVar[int] = 8  # that do while components are looked for
-    max_active: ClassVar[int] = 5
+    max_active: ClassVar[int] = 8  # all of them: few states more
+    judging: ClassVar[tuple[int, int] | None] = None  # both, to tell what rows lack: that needs no EM steps
     greedy: ClassVar[bool] = True  # whether candidates may be chosen beside each other then, where that is asked for
 
     @property
@@ -49,6 +51,26 @@ class Additions:
         return params._replace(
             components=np.zeros_like(params.components), activation=np.full_like(params.activation, RAREST)
         )
+
+    def turned(self, params: Params) -> Params:
+        """The same model, with latents that are mostly on as their opposites, 1 - s_h, so that few are active."""
+        held = {"components", "activation", "intercept"} & self.model.fixed
+        on = params.activation > 0.5
+        if not has_intercept(params) or held or self.model.prior.shared or not on.any():
+            return params
+        return params._replace(
+            components=np.where(on[:, None], -params.components, params.components),
+            activation=np.where(on, 1.0 - params.activation, params.activation),
+            intercept=params.intercept + params.components[on].sum(axis=0),
+        )
+
+    def at_rest(self, params: Params, X: np.ndarray) -> Params:
+        """The same where half of the data are below the intercept: most latents are off most of the time."""
+        if not has_intercept(params) or "intercept" in self.model.fixed:
+            return params
+        seen = ~np.isnan(X).all(axis=0)
+        median = np.where(seen, np.nanmedian(np.where(seen, X, 0.0), axis=0), params.intercept)
+        return params._replace(intercept=median)
 
     def seeds(self, params: Params, Y: np.ndarray, mean: np.ndarray, smooth: np.ndarray, rows: np.ndarray) -> Params:
         """Latents that each explain what is left of one data point; `smooth` is that with less noise, (C, D)."""
@@ -157,6 +179,19 @@ class MaximalAdditions(Additions):
 
 
 @dataclass(frozen=True)
+class GaussianMaximalAdditions(MaximalAdditions):
+    """The same under Gaussian noise.
+
+    Candidates are chosen by an upper bound, each by itself. Where few are kept, rows of several latents lack one that
+    is known already, and look as though it had still to be found. Exponential noise gains nothing by more of them.
+    """
+
+    n_candidates: ClassVar[int] = 8
+    max_active: ClassVar[int] = 5
+    judging: ClassVar[tuple[int, int] | None] = (10, 10)
+
+
+@dataclass(frozen=True)
 class SlabAdditions(Additions):
     """Latents with coefficients: added ones have the slab N(0, 1), their components carry the scale.
 
@@ -165,6 +200,7 @@ class SlabAdditions(Additions):
 
     has_coefficients: ClassVar[bool] = True
     greedy: ClassVar[bool] = False
+    max_active: ClassVar[int] = 5
 
     def nothing(self, params: Params) -> Params:
         slab = np.eye(len(params.components)) if params.slab_covariance.ndim == 2 else np.ones(len(params.components))
@@ -180,6 +216,10 @@ class SlabAdditions(Additions):
         x = projected / (1.0 + energy)
         second = np.einsum("nc,nc->c", use, np.square(x) + 1.0 / (1.0 + energy))[:, None]
         return self._latents(params, ((use * x).T @ (Y - mean)) / np.maximum(second, 1e-300))
+
+    def turned(self, params: Params) -> Params:
+        """A coefficient has no opposite."""
+        return params
 
     def put(self, params: Params, places: np.ndarray, more: Params) -> Params:
         slab_mean, slab = params.slab_mean.copy(), params.slab_covariance.copy()
@@ -199,6 +239,8 @@ class SlabAdditions(Additions):
 
 def additions_to(model: Any) -> Additions | None:
     """How latents are added to a model; None where nobody has said."""
+    if isinstance(model, MaximalCauses) and isinstance(model.noise, GaussianNoise):
+        return GaussianMaximalAdditions(model)
     kinds = {SpikeSlabLinear: SlabAdditions, MaximalCauses: MaximalAdditions, PoissonLinear: CountAdditions}
     for kind, additions in {**kinds, NonnegativeLinear: NonnegativeAdditions, BinaryLinear: Additions}.items():
         if isinstance(model, kind):

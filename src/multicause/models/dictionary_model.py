@@ -22,6 +22,15 @@ class DictionaryParams(NamedTuple):
     noise_variance: Any  # sigma^2, or one for each dimension, (D,)
 
 
+class InterceptParams(NamedTuple):
+    """The same, with what is there where no latent is active."""
+
+    components: np.ndarray  # (H, D)
+    activation: np.ndarray  # (H,) pi
+    noise_variance: Any  # sigma^2
+    intercept: np.ndarray  # (D,) b
+
+
 class MeanParams(NamedTuple):
     """Parameters of binary latents under noise that has none of its own."""
 
@@ -138,8 +147,7 @@ def upper_bound_scores(model: DictionaryModel, params: Params, Y: np.ndarray) ->
 
 def regress(old: np.ndarray, second: np.ndarray, cross: np.ndarray) -> np.ndarray:
     """The M-step of components that add up, W = (sum <x x^T>)^-1 sum <x y^T>, with a vanishing pull to the old W."""
-    use = np.diag(second)
-    use = np.maximum(use, UNUSED * (use.max() or 1.0))
+    use = _use(second)
     scale = 1.0 / np.sqrt(use)  # rare latents next to common ones must not make the solve ill-conditioned
     correlation = scale[:, None] * second * scale + PROXIMAL * np.eye(len(old))
     target = scale[:, None] * (cross + PROXIMAL * use[:, None] * old)
@@ -148,6 +156,20 @@ def regress(old: np.ndarray, second: np.ndarray, cross: np.ndarray) -> np.ndarra
     for transposed in (1, 0):
         solved = linalg.blas.dtrsm(1.0, factor, solved, side=1, lower=1, trans_a=transposed, overwrite_b=1)
     return scale[:, None] * solved.T
+
+
+def explained_by_regression(old: np.ndarray, new: np.ndarray, second: np.ndarray, cross: np.ndarray) -> np.ndarray:
+    """2 sum <x y^T> - sum <x x^T> W, (H, D), for W of `regress`: by the equation that W solves, without a product.
+
+    Its products with W are what W explains of the data's squares.
+    """
+    return cross - PROXIMAL * _use(second)[:, None] * (old - new)
+
+
+def _use(second: np.ndarray) -> np.ndarray:
+    """How much of each latent there is in the data, sum <x_h^2>; a little of those that are unused."""
+    use = np.diag(second)
+    return np.maximum(use, UNUSED * (use.max() or 1.0))
 
 
 def inverse_norms(components: np.ndarray) -> np.ndarray:

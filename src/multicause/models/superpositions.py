@@ -10,17 +10,22 @@ SMALLEST_MEAN = 1e-100  # of an entry of a component: keeps logarithms finite
 LARGEST_POWER = 50.0  # beyond this power the smooth maximum is replaced by the maximum itself
 
 
+def _level(params: Any) -> Any:
+    """What is there where no latent is active."""
+    return getattr(params, "intercept", getattr(params, "background", 0.0))
+
+
 @dataclass(frozen=True)
 class Sum:
-    """sum_h s_h W_h, above the background where a model has one."""
+    """sum_h s_h W_h, above the background or the intercept where a model has one."""
 
     def mean(self, params: Any, states: np.ndarray) -> np.ndarray:
         """The data that states (..., H) cause, without noise, (..., D)."""
-        return getattr(params, "background", 0.0) + states @ params.components
+        return _level(params) + states @ params.components
 
     def alone(self, params: Any) -> np.ndarray:
         """The mean of each latent by itself, (H, D)."""
-        return getattr(params, "background", 0.0) + params.components
+        return _level(params) + params.components
 
 
 @dataclass(frozen=True)

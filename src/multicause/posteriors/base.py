@@ -25,8 +25,8 @@ class PreparedPosterior(ABC):
     def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk. It alone remembers what the next iteration wants to know of the chunk's rows."""
 
-    def together(self, chunks: Sequence[Chunk]) -> Shared[EStepResult] | None:
-        """The E-step of all chunks at once, where nothing is to be remembered of them."""
+    def together(self, chunks: Sequence[Chunk], n_threads: int = 1) -> Shared[EStepResult] | None:
+        """The E-step of all chunks at once, on so many threads, where nothing is to be remembered of them."""
         return None
 
     @abstractmethod

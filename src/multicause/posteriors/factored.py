@@ -9,6 +9,7 @@ from scipy.special import logit
 from multicause.backends import numba_cpu
 from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import tiled_product
+from multicause.models.intercept import NO_SUM, centred, has_intercept, lifted
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
 from multicause.posteriors.base import EStepResult, PreparedPosterior
 from multicause.posteriors.noise_whitening import NoiseWhitening
@@ -84,7 +85,7 @@ class PreparedFactored(PreparedPosterior):
 
     def statistics(self, chunk: Chunk) -> EStepResult:
         """The E-step of a chunk, which remembers its factors for the next iteration."""
-        weights, Y = chunk.row_weights(), chunk.rows()
+        weights, Y = chunk.row_weights(), self._rows(chunk)
         codes = self._ascend(chunk, Y)
         chunk.remember(Factors(codes.probability, codes.mean * self.unit))
         x = codes.probability * codes.mean * self.unit
@@ -93,9 +94,12 @@ class PreparedFactored(PreparedPosterior):
         xx = weighted.T @ x
         np.fill_diagonal(xx, np.diag(xx) + weights @ own)
         xy, yy = self._with_data(Y, weights, x, own)
+        y = NO_SUM
+        if has_intercept(self.params):
+            y = weights @ np.where(np.isnan(Y), x @ self.params.components, Y)
         empty = np.zeros(0), np.zeros((0, 0)), np.zeros((0, 0))
         statistics = SpikeSlabStatistics(
-            float(weights.sum()), weights @ codes.probability, weighted.sum(axis=0), xx, xy, yy, *empty
+            float(weights.sum()), weights @ codes.probability, weighted.sum(axis=0), xx, xy, yy, *empty, y
         )
         return EStepResult(float(codes.bound @ weights), statistics)
 
@@ -117,20 +121,25 @@ class PreparedFactored(PreparedPosterior):
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
         """The evidence lower bound of each row."""
-        return self._ascend(chunk, chunk.rows()).bound
+        return self._ascend(chunk, self._rows(chunk)).bound
 
     def means(self, chunk: Chunk) -> np.ndarray:
         """<s>_n of each row, (N, H)."""
-        return self._ascend(chunk, chunk.rows()).probability
+        return self._ascend(chunk, self._rows(chunk)).probability
 
     def codes(self, chunk: Chunk) -> np.ndarray:
         """<s*z>_n of each row, (N, H)."""
-        codes = self._ascend(chunk, chunk.rows())
+        codes = self._ascend(chunk, self._rows(chunk))
         return codes.probability * codes.mean * self.unit
 
     def reconstructions(self, chunk: Chunk) -> np.ndarray:
         """Posterior means of the noiseless data of each row, (N, D)."""
-        return tiled_product(self.codes(chunk), np.ascontiguousarray(self.params.components))
+        mean = tiled_product(self.codes(chunk), np.ascontiguousarray(self.params.components))
+        return lifted(self.params, mean)
+
+    def _rows(self, chunk: Chunk) -> np.ndarray:
+        """About the intercept, where there is one."""
+        return centred(self.params, chunk.rows())
 
     def _ascend(self, chunk: Chunk, Y: np.ndarray) -> Codes:
         missing = np.isnan(Y)

@@ -19,7 +19,7 @@ class TruncatedOnDevice:
 
     def statistics(self, chunk: DeviceChunk) -> EStepResult:
         terms, candidates = self._begin(chunk)
-        weights = chunk.place(chunk.row_weights()).astype(self.e_step.dtype, copy=False)
+        weights = chunk.weights_there()
         return EStepResult(*self.e_step.statistics(terms, candidates, weights))
 
     def free_energies(self, chunk: DeviceChunk) -> Any:

@@ -1,20 +1,36 @@
 """The truncated posterior: exact inference among the latents that a selection function picks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from multicause.execution.chunks import Chunk, rows_in_memory
+from multicause.execution.chunks import Chunk, Parts, rows_in_memory
 from multicause.execution.on_device import DeviceChunk
 from multicause.models.base import heated
+from multicause.models.subsets import too_many_subsets
 from multicause.posteriors.base import EStepResult, PreparedPosterior
 from multicause.posteriors.device_steps import Unsupported, on_device
 from multicause.posteriors.e_steps import DefinitionEStep, SharedSums, TruncatedEStep, e_step_of
 from multicause.posteriors.on_device import TruncatedOnDevice
 from multicause.selection.base import Selection, Selector, are_indices, selector_of
+
+MOST_STATES = 2**20  # per data point: beyond this neither memory nor patience suffices
+
+
+class KeptStates(NamedTuple):
+    """Which states K_n holds: those of at most `max_active` latents, all of them among `n_candidates`."""
+
+    n_candidates: int
+    max_active: int
+
+    def are_possible(self, n_components: int) -> bool:
+        """Whether what a file holds may be given to kernels."""
+        if not all(type(number) is int for number in self) or not 1 <= self.max_active <= self.n_candidates:
+            return False
+        return self.n_candidates <= n_components and too_many_subsets(*self, MOST_STATES) is None
 
 
 class KeptCandidates(NamedTuple):
@@ -41,8 +57,12 @@ class Together(NamedTuple):
     chunks: Sequence[Chunk]
     shared: SharedSums
 
-    def work(self) -> None:
-        self.shared.work()
+    @property
+    def n_pieces(self) -> int:
+        return self.shared.n_pieces
+
+    def work(self) -> bool:
+        return self.shared.work()
 
     def stop(self) -> None:
         self.shared.stop()
@@ -86,6 +106,14 @@ class TruncatedPosterior:
     greedy: bool = False
     n_near: int | None = None
 
+    @property
+    def kept(self) -> KeptStates:
+        return KeptStates(self.n_candidates, self.max_active)
+
+    def keeping(self, kept: KeptStates) -> "TruncatedPosterior":
+        """The same, with other states."""
+        return replace(self, **kept._asdict())
+
     def keeps_all(self, model: Any) -> bool:
         return self.n_candidates == model.n_components
 
@@ -110,28 +138,29 @@ class PreparedTruncated(PreparedPosterior):
     elsewhere: dict[Any, TruncatedOnDevice] = field(default_factory=dict, compare=False)  # by device and precision
 
     def statistics(self, chunk: Chunk) -> EStepResult:
-        return self._at(chunk).statistics(chunk)
+        return self.at(chunk).statistics(chunk)
 
-    def together(self, chunks: Sequence[Chunk]) -> "Together | None":
-        return None if isinstance(chunks[0], DeviceChunk) else self.here.together(chunks)
+    def together(self, chunks: Sequence[Chunk], n_threads: int = 1) -> "Together | None":
+        return None if isinstance(chunks[0], DeviceChunk) else self.here.together(chunks, n_threads)
 
     def free_energies(self, chunk: Chunk) -> np.ndarray:
-        return self._at(chunk).free_energies(chunk)
+        return self.at(chunk).free_energies(chunk)
 
     def means(self, chunk: Chunk) -> np.ndarray:
-        return self._at(chunk).means(chunk)
+        return self.at(chunk).means(chunk)
 
     def codes(self, chunk: Chunk) -> np.ndarray:
-        return self._at(chunk).codes(chunk)
+        return self.at(chunk).codes(chunk)
 
     def reconstructions(self, chunk: Chunk) -> np.ndarray:
-        return self._at(chunk).reconstructions(chunk)
+        return self.at(chunk).reconstructions(chunk)
 
     def clean(self, chunk: Chunk) -> np.ndarray:
         """Posterior means and variances of the noiseless data, (N, 2, D), where the E-step knows them."""
-        return self._at(chunk).clean(chunk)
+        return self.at(chunk).clean(chunk)
 
-    def _at(self, chunk: Chunk) -> Any:
+    def at(self, chunk: Chunk) -> Any:
+        """What answers where the chunk is: here, or on its device."""
         if not isinstance(chunk, DeviceChunk):
             return self.here
         place = chunk.runtime, chunk.data.dtype
@@ -151,7 +180,8 @@ class TruncatedHere:
     def statistics(self, chunk: Chunk) -> EStepResult:
         weights = chunk.row_weights()
         if self._is_plain:
-            found = self.e_step.sums(chunk.rows(), weights, self.posterior.n_candidates, self.posterior.greedy)
+            parts, posterior = Parts.of([chunk]).within(), self.posterior
+            found = self.e_step.sums(chunk.rows(), weights, posterior.n_candidates, posterior.greedy, parts)
             if found is not None:
                 return found
         terms, candidates = self._begin(chunk)
@@ -175,11 +205,11 @@ class TruncatedHere:
         e_step = on_device(self.e_step, runtime, dtype)
         return TruncatedOnDevice(e_step, posterior.n_candidates, keeps_all, posterior.greedy)
 
-    def together(self, chunks: Sequence[Chunk]) -> Together | None:
+    def together(self, chunks: Sequence[Chunk], n_threads: int) -> Together | None:
         rows = rows_in_memory(chunks) if self._is_plain else None
         if rows is None or chunks[0].recall(Incomplete) is not None:
             return None
-        shared = self.e_step.shared_sums(*rows, self.posterior.n_candidates, self.posterior.greedy)
+        shared = self.e_step.shared_sums(*rows, self.posterior.n_candidates, self.posterior.greedy, n_threads)
         return None if shared is None else Together(chunks, shared)
 
     @property

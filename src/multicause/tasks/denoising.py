@@ -91,10 +91,11 @@ def denoise_image(
     patch_size : int or None, default=None
         Side length of a patch. None takes 8.
     n_components : int or None, default=None
-        Number of clusters, or of components by model="gsc". None takes 100, or 256; fewer for a small image.
+        Number of clusters, or of components by model="gsc". None takes 100 to 200 by the image's size, or 256; fewer
+        for a small image.
     max_patches : int or None, default=None
         Most patches that the model learns from, drawn at random; it bounds time and memory. All are denoised.
-        None takes 20 000, or 100 000 by model="gsc".
+        None takes 250 000, or 100 000 by model="gsc".
     value_range : tuple of two floats or None, default=None
         Range that the result is clipped to. None takes the type's range for integers, and does not clip floating-point
         numbers.

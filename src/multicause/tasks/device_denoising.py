@@ -10,6 +10,7 @@ from multicause.models.factor_mixture import remembering_decompositions
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.tasks.mixture_denoising import LEAST_VARIANCE, Learner
 from multicause.tasks.noise_level import SIZE, cosines, frequencies, level_of, looked_at
+from multicause.tasks.texture_spectrum import level_beside_texture, some_powers
 
 _AT_ONCE = 2**19  # patches
 _SLOTS = 132 * 32  # groups that are under way at one time
@@ -46,8 +47,10 @@ class DeviceLearner(Learner):
         runtime, patches, (low, high) = cuda.runtime(), PatchesOnDevice(channel, size), frequencies(size)
         xp = runtime.xp
         powers = xp.square(patches.take(positions) @ xp.asarray(cosines(size)))
-        powers = powers[xp.argsort(powers @ xp.asarray(low / low.sum()))]
-        return level_of(lambda n: runtime.to_host(powers[:n].mean(axis=0))[high], len(powers), n_pixels, high)
+        smoothest = powers[xp.argsort(powers @ xp.asarray(low / low.sum()))]
+        level = level_of(lambda n: runtime.to_host(smoothest[:n].mean(axis=0))[high], len(powers), n_pixels, high)
+        some = runtime.to_host(some_powers(powers))
+        return float(np.sqrt(level * level_beside_texture(some, size, level)))
 
     def fit(self, channel: np.ndarray, random_state: np.random.RandomState) -> TruncatedGaussianMixture:
         with remembering_decompositions():

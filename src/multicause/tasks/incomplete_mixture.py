@@ -30,9 +30,9 @@ class MixtureParams(NamedTuple):
 class Filled(NamedTuple):
     """Posterior means and variances of rows, (N, D) each, and the cluster of each row."""
 
-    mean: np.ndarray
-    variance: np.ndarray
-    cluster: np.ndarray
+    mean: Any
+    variance: Any
+    cluster: Any
 
 
 class IncompleteMixture:
@@ -65,7 +65,7 @@ class IncompleteMixture:
         self.params_: Any = None
         self._doubt = 0.0  # variance of the error of guesses
 
-    def fit(self, X: np.ndarray, guess: np.ndarray, iterations: Iterable[Any]) -> "IncompleteMixture":
+    def fit(self, X: Any, guess: Any, iterations: Iterable[Any]) -> "IncompleteMixture":
         """Learn from rows with gaps (NaN), and a guess of them without; a second fit goes on from the first."""
         with threadpool_limits(1, user_api="blas"):
             if self.params_ is None:
@@ -79,7 +79,7 @@ class IncompleteMixture:
                 guess = np.where(observed, Y, filled.mean) if self._is_clean else filled.mean
         return self
 
-    def fill(self, X: np.ndarray, guess: np.ndarray) -> Filled:
+    def fill(self, X: Any, guess: Any) -> Filled:
         """Posterior means and variances of rows with gaps (NaN)."""
         observed = np.isfinite(X)
         with threadpool_limits(1, user_api="blas"):
@@ -129,9 +129,7 @@ class IncompleteMixture:
         few = min(self.n_candidates, self.n_components)
         return np.argpartition(-scores, few - 1, axis=1)[:, :few].astype(np.int64)
 
-    def _expect(
-        self, Y: np.ndarray, observed: np.ndarray, guess: np.ndarray, with_moments: bool
-    ) -> tuple[Filled, list[np.ndarray]]:
+    def _expect(self, Y: Any, observed: Any, guess: Any, with_moments: bool) -> tuple[Filled, Any]:
         """E-step: posteriors, and for each cluster the sum over its rows of what their data take off its covariance."""
         params, whitening = self.params_, self._whitening()
 
@@ -160,11 +158,17 @@ class IncompleteMixture:
         with ThreadPoolExecutor(n_threads) as pool:
             return list(pool.map(task, parts))
 
-    def _m_step(self, Y: np.ndarray, observed: np.ndarray, filled: Filled, taken: list[np.ndarray]) -> MixtureParams:
-        moments = []
-        for c in range(self.n_components):
-            n_rows, first, second = _moments(filled.mean[filled.cluster == c])
-            moments.append((n_rows, first, second + n_rows * self.params_.covariances[c] - taken[c]))
+    def _moments(self, filled: Filled) -> list[tuple[float, np.ndarray, np.ndarray]]:
+        """Of the posterior means of each cluster's rows."""
+        return [_moments(filled.mean[filled.cluster == c]) for c in range(self.n_components)]
+
+    def _m_step(self, Y: Any, observed: Any, filled: Filled, taken: Any) -> MixtureParams:
+        moments = [
+            (n_rows, first, second + n_rows * covariance - lost)
+            for (n_rows, first, second), covariance, lost in zip(
+                self._moments(filled), self.params_.covariances, taken, strict=True
+            )
+        ]
         pooled = np.sum([second for _, _, second in moments], axis=0) / len(Y)
         noise, spread = self.params_.noise_variance, float(np.trace(pooled)) / len(pooled)
         if self.noise_level is None:

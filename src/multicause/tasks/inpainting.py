@@ -29,7 +29,7 @@ IN_WIDE_GAPS = 0.8  # the same, where the best patch is almost whole: gaps lie a
 ALMOST_WHOLE = 0.85
 PATCH_SIZE, LARGE_PATCH, MUCH_MISSING = 8, 10, 0.65  # patches are larger where more than such a share is missing
 
-Reconstruct = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+Reconstruct = Callable[[Any, Any], tuple[Any, Any]]
 
 
 class InpaintedImage(NamedTuple):
@@ -116,7 +116,8 @@ def inpaint_image(
     verbose : int, default=0
         1 shows progress on a terminal.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute. Data with gaps have no kernel for a GPU yet: "cuda" is an error, "auto" the processor.
+        Where to compute. "auto" takes an NVIDIA GPU where there is one; `GSC` runs on the processor, since data with
+        gaps have no kernel of it for a GPU.
     **settings : dict
         `max_iter`, `n_candidates` and `n_jobs`; further constructor arguments of `GSC`, such as `max_active`.
 
@@ -125,9 +126,13 @@ def inpaint_image(
     InpaintedImage
         The image, the fitted model, the noise level, and how sure filled pixels are.
     """
-    if task_device(device) == "cuda" and device != "auto":
-        raise ValueError("inpaint_image has no kernel for a GPU: data with gaps run on the processor, device='cpu'.")
     by_gsc = _takes_gsc(model, noise_level, settings)
+    on_device = task_device(device) == "cuda"
+    if by_gsc and device == "cuda":
+        raise ValueError(
+            "inpaint_image(model='gsc') has no kernel for a GPU: GSC with gaps runs on the processor, device='cpu'. "
+            "model='mixture' has one."
+        )
     for name, value, least in (("n_components", n_components, 1), ("max_patches", max_patches, 2)):
         if value is not None and value < least:
             raise ValueError(f"{name} must be at least {least}, got {value}. Leave it out to have it chosen.")
@@ -144,7 +149,8 @@ def inpaint_image(
     pixels[missing] = np.nan
     random_state = check_random_state(random_state)
     subtract_mean = by_gsc if subtract_mean is None else subtract_mean
-    gaps = Gaps(pixels, patch_size, n_passes, keep_known, verbose)
+    place = _device() if on_device and not by_gsc else HERE
+    gaps = Gaps(pixels, patch_size, n_passes, keep_known, verbose, place)
     if by_gsc:
         settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
         found = _by_gsc(gaps, subtract_mean, max_patches or GSC_PATCHES, random_state, settings)
@@ -161,6 +167,23 @@ def inpaint_image(
     return InpaintedImage(result, estimator, level, uncertainty)
 
 
+class Place(NamedTuple):
+    """Where patches are filled: what they are taken by, learned by, and merged by."""
+
+    patches: type[Patches]
+    mixture: type[IncompleteMixture]
+    merge: type[WeightedMerge]
+
+
+HERE = Place(Patches, IncompleteMixture, WeightedMerge)
+
+
+def _device() -> Place:
+    from multicause.tasks.device_inpainting import MergeThere, MixtureThere, PatchesThere
+
+    return Place(PatchesThere, MixtureThere, MergeThere)
+
+
 class Gaps(NamedTuple):
     """What is to be filled: pixels with NaN, (height, width, colours), and how."""
 
@@ -169,9 +192,10 @@ class Gaps(NamedTuple):
     n_passes: int
     keep_known: bool
     verbose: int
+    place: Place = HERE
 
     def patches(self, image: np.ndarray) -> Patches:
-        return Patches(image, self.patch_size)
+        return self.place.patches(image, self.patch_size)
 
 
 Found = tuple[np.ndarray, np.ndarray | None, Any, float]  # image, variances, estimator, noise level
@@ -225,12 +249,12 @@ def _by_mixture(
     noise_level = settings["noise_level"]
     if noise_level is None and not gaps.keep_known:
         noise_level = noise_level_of_known(pixels[..., 0])  # Gaussians that may be anything would take it for texture
-    mixture = IncompleteMixture(
+    mixture = gaps.place.mixture(
         n_components, settings["n_candidates"], noise_level, settings["n_jobs"], random_state.randint(2**31 - 1)
     )
-    level = np.nanmean(pixels)
+    level = float(np.nanmean(pixels))
 
-    def reconstruct(X: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def reconstruct(X: Any, guess: Any) -> tuple[Any, Any]:
         mean = guess.mean(axis=1, keepdims=True) if subtract_mean else level
         filled = mixture.fill(X - mean, guess - mean)
         return filled.mean + mean, filled.variance
@@ -275,7 +299,7 @@ def _merged(
 ) -> WeightedMerge:
     """All patches that are partly known, weighted by the inverse of their variances."""
     patches, guessed = gaps.patches(pixels), gaps.patches(guess)
-    merge = WeightedMerge(pixels.shape, gaps.patch_size)
+    merge = gaps.place.merge(pixels.shape, gaps.patch_size)
     for rows in with_progress(patches.bands(), "Inpainting", gaps.verbose):
         X = patches.band(rows)
         share = np.isfinite(X).mean(axis=1)

@@ -20,14 +20,14 @@ from multicause.tasks.patches import Merge, Patches, some_of, with_progress
 
 PATCH_SIZE = 8
 LARGE_PATCH_SIZE, STRONG_NOISE = 10, 0.7  # of the image's standard deviation
-MOST_COMPONENTS = 100
+MOST_COMPONENTS, PATCHES_PER_FURTHER_COMPONENT = 100, 1250  # large images hold more kinds of patches
 PATCHES_PER_COMPONENT = 100  # fewer would be learned by heart
 SETTINGS = {"max_iter": 5, "tol": 0.0, "n_candidates": 3}
-MAX_PATCHES = 100_000
+MAX_PATCHES = 250_000
 MOST_AT_FIRST, LAST_ROUNDS = 12_000, 2
 NO_NOISE = 1e-4  # of the image's range: there is nothing to take out
 LEAST_VARIANCE = 0.01  # of the noise's: a patch may not be surer than this
-REACH, N_ALIKE, STRIDE = 12, 36, 4
+REACH, N_ALIKE, STRIDE = 18, 28, 4
 # Groups take their guess for the truth. Measured on images with known truth: a little gain counts for 2.5 times as much
 # error, and all passes together follow the noise twice as closely as a group says (their degrees of freedom).
 ERROR_PER_GAIN, FREEDOM_PER_GAIN = 2.5, 2.0
@@ -121,6 +121,11 @@ def _suitable_patch_size(channels: np.ndarray, noise_level: float) -> int:
     return min(wanted, *channels.shape[:2])
 
 
+def _suitable_n_components(n_patches: int) -> int:
+    most = max(MOST_COMPONENTS, n_patches // PATCHES_PER_FURTHER_COMPONENT)
+    return int(np.clip(n_patches // PATCHES_PER_COMPONENT, 1, most))
+
+
 def _learner_kind(settings: dict[str, Any]) -> "type[Learner]":
     if settings.get("device", "cpu") != "cuda":
         return Learner
@@ -144,9 +149,10 @@ class Learner(NamedTuple):
         """Most iterations on some of the patches; the last on all that memory and time allow."""
         patches = self.patches(channel)
         positions = some_of(np.arange(len(patches)), self.max_patches, random_state)
-        few = positions[some_of(np.arange(len(positions)), MOST_AT_FIRST, random_state)]
+        n_components = self.n_components or _suitable_n_components(len(positions))
+        n_at_first = max(MOST_AT_FIRST, PATCHES_PER_COMPONENT * n_components)
+        few = positions[some_of(np.arange(len(positions)), n_at_first, random_state)]
         X, some = patches.take(positions).astype(np.float64), patches.take(few).astype(np.float64)
-        n_components = self.n_components or int(np.clip(len(X) // PATCHES_PER_COMPONENT, 1, MOST_COMPONENTS))
         settings: dict[str, Any] = {**SETTINGS, "n_jobs": self.n_jobs, "verbose": self.verbose, **self.settings}
         settings["n_candidates"] = min(settings["n_candidates"], n_components)
         settings.setdefault("random_state", random_state.randint(2**31 - 1))

@@ -1,16 +1,18 @@
 """The image that patches are merged to, where each pixel of a patch has a weight of its own."""
 
+from typing import Any
+
 import numpy as np
 
 
 class WeightedMerge:
     """The weighted mean, in each pixel, of the patches that cover it, and of their variances."""
 
-    def __init__(self, shape: tuple[int, ...], size: int):
+    def __init__(self, shape: tuple[int, ...], size: int, xp: Any = np):
         self._size = size
-        self._weight, self._total, self._spread = np.zeros((3, *shape))  # (height, width, colours) each
+        self._weight, self._total, self._spread = xp.zeros((3, *shape))  # (height, width, colours) each
 
-    def add(self, rows: slice, patches: np.ndarray, variances: np.ndarray, weights: np.ndarray) -> None:
+    def add(self, rows: slice, patches: Any, variances: Any, weights: Any) -> None:
         """Lay the patches of a band over the image, (n, D) each."""
         size, (_, width, n_colours) = self._size, self._total.shape
         n_rows, n_columns = rows.stop - rows.start, width - size + 1

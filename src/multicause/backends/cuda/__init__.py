@@ -12,7 +12,7 @@ from multicause.backends.cuda.runtime import CudaRuntime, DeviceError, Runtime
 INSTALL = "pip install 'multicause[cuda]'"
 _ORDER = (
     "common", "selection", "sums", "spike_slab_linear", "binary_linear", "maximal_causes", "gaussian_mixture",
-    "local_gaussian",
+    "local_gaussian", "incomplete_gaussians",
 )  # fmt: skip
 
 

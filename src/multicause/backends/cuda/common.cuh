@@ -11,6 +11,7 @@
 #define ENTRY __global__ void __launch_bounds__(128)
 #define ENTRY_AT_LEAST(n_blocks) __global__ void __launch_bounds__(128, (n_blocks))  // on one multiprocessor
 #define UNROLL _Pragma("unroll")
+#define UNROLL_BY_4 _Pragma("unroll 4")
 #else
 #include <cmath>
 #include <cstdlib>
@@ -20,23 +21,42 @@
 #define ENTRY static void
 #define ENTRY_AT_LEAST(n_blocks) static void
 #define UNROLL
+#define UNROLL_BY_4
 #endif
 
 constexpr int BLOCK = 128;  // threads, on the device
 
 template <typename T> INLINE T larger(T a, T b) { return a > b ? a : b; }
 
-// Exponents below the floor count as the floor, or as nothing where they are negligible and that is quicker.
+// Exponents below the floor count as the floor, or as nothing where they are negligible and that is quicker. Weights
+// that add up to something between `least` and `most` are precise.
 template <typename T> struct Limits;
-template <> struct Limits<double> { static constexpr double off = -1e300, floor = -600.0, negligible = -80.0; };
-template <> struct Limits<float> { static constexpr float off = -1e38f, floor = -80.0f, negligible = -40.0f; };
+template <> struct Limits<double> {
+    static constexpr double off = -1e300, floor = -600.0, negligible = -80.0, least = 1e-200, most = 1e200;
+};
+template <> struct Limits<float> {
+    static constexpr float off = -1e38f, floor = -85.0f, negligible = -30.0f, least = 1e-21f, most = 1e21f;
+};
 constexpr float MOST_ROUGH = 5e7f;  // a log joint up to which single precision says well enough which state is likely
 
 #ifdef __CUDACC__
 
-INLINE float exp_of(float x) { return __expf(x); }
-INLINE float log_of(float x) { return __logf(x); }
-INLINE float rsqrt_of(float x) { return rsqrtf(x); }
+// Of normal numbers, whose results are normal or negligible: nothing is spent on the others.
+INLINE float exp_of(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x * 1.442695041f));
+    return y;
+}
+INLINE float log_of(float x) {
+    float y;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y * 0.6931471806f;
+}
+INLINE float rsqrt_of(float x) {
+    float y;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 INLINE double log_of(double x) { return log(x); }
 
 // Without the branches of the library, which would keep states from being computed side by side. Of normal numbers.
@@ -97,6 +117,13 @@ template <typename V, int G> struct PerLane {
     __shared__ Type name##_of_all[BLOCK / (G)]; \
     Type& name = name##_of_all[threadIdx.x / (G)]
 
+// Numbers of a lane that wait in shared memory, since registers are few: the compiler may not keep a copy of them.
+#define LANE_SHARED(Type, name, count)                \
+    __shared__ Type name##_of_all[(count) * BLOCK]; \
+    Type* name = name##_of_all + threadIdx.x
+constexpr int LANE_STRIDE = BLOCK;
+#define FORGET_COPIES asm volatile("" ::: "memory")
+
 template <int G> INLINE unsigned members() {
     if (G == 32) return 0xffffffffu;
     return ((1u << (G % 32)) - 1u) << ((threadIdx.x % 32) / G * G);
@@ -151,6 +178,9 @@ template <typename V, int G> struct PerLane {
 #define EACH_GROUP(n, n_groups, G) for (long long n = 0; n < (n_groups); ++n)
 #define EACH_THREAD(n, n_threads) EACH_GROUP(n, n_threads, 1)
 #define GROUP_SHARED(Type, name, G) static thread_local Type name
+#define LANE_SHARED(Type, name, count) Type name[count]
+constexpr int LANE_STRIDE = 1;
+#define FORGET_COPIES
 
 template <int G> INLINE void group_sync() {}
 template <typename T, int G> INLINE T group_max(PerLane<T, G>& x) {

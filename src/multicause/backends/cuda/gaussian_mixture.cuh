@@ -24,19 +24,19 @@ ENTRY diagonal_distances(const T* Y, const int* candidates, const T* means, cons
 // Sums of r d, (parts, C, D), and of r d d^T, (parts, C, D, D), or of its diagonal, over the pairs (row, candidate) of
 // each cluster, which are given in the order of their clusters; d = y - mu_c.
 template <typename T>
-ENTRY mixture_sums(const T* Y, const T* r, const long long* order, const long long* starts, const T* means,
+ENTRY mixture_sums(const T* Y, const T* r, const int* order, const int* starts, const T* means,
                    int n_candidates, int n_features, int n_clusters, int n_parts, int full, double* rd, double* rdd) {
     const int width = full ? n_features : 1;
     EACH_THREAD(task, (long long)n_parts * n_clusters * n_features * width) {
         const int i = (int)(task / width % n_features), j = full ? (int)(task % width) : i;
         const long long group = task / width / n_features;
         const int c = (int)(group % n_clusters);
-        const long long part = group / n_clusters, count = starts[c + 1] - starts[c];
+        const long long part = group / n_clusters, count = (long long)starts[c + 1] - starts[c];
         const long long first = starts[c] + part * count / n_parts, end = starts[c] + (part + 1) * count / n_parts;
         const double mean_i = means[(long long)c * n_features + i], mean_j = means[(long long)c * n_features + j];
         double once = 0.0, twice = 0.0;
         for (long long k = first; k < end; ++k) {
-            const T* y = Y + order[k] / n_candidates * n_features;
+            const T* y = Y + (long long)(order[k] / n_candidates) * n_features;
             const double share = r[order[k]] * (y[i] - mean_i);
             once += share;
             twice += share * (y[j] - mean_j);

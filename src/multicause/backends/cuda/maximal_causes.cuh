@@ -192,7 +192,7 @@ ENTRY maximal_rebuilt(const T* q, const int* candidates, const T* components, co
 
 // Sums over the rows of shares and of shares times y, (parts, 2, H, D); pairs (row, place) come in the order of latents.
 template <typename T>
-ENTRY share_sums(const T* Y, const T* shares, const long long* order, const long long* starts, int n_candidates,
+ENTRY share_sums(const T* Y, const T* shares, const int* order, const int* starts, int n_candidates,
                  int n_features, int n_latents, int n_parts, double* sums) {
     EACH_THREAD(task, (long long)n_parts * n_latents * n_features) {
         const int d = (int)(task % n_features), h = (int)(task / n_features % n_latents);
@@ -200,9 +200,9 @@ ENTRY share_sums(const T* Y, const T* shares, const long long* order, const long
         const long long first = starts[h] + part * count / n_parts, end = starts[h] + (part + 1) * count / n_parts;
         double a = 0.0, ay = 0.0;
         for (long long k = first; k < end; ++k) {
-            const double share = shares[order[k] * n_features + d];
+            const double share = shares[(long long)order[k] * n_features + d];
             a += share;
-            ay += share * Y[order[k] / n_candidates * n_features + d];
+            ay += share * Y[(long long)(order[k] / n_candidates) * n_features + d];
         }
         double* target = sums + (2 * part * n_latents + h) * n_features + d;
         target[0] = a;

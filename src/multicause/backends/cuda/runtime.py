@@ -1,9 +1,9 @@
 """What kernels run on: arrays of one kind, and a way to launch templates over them."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
@@ -42,8 +42,18 @@ class Runtime(ABC):
         if n_groups == 0:
             return
         dtype = np.dtype(dtype)
-        expression = f"{name}<{', '.join([SCALARS[dtype], *map(str, sizes)])}>"
-        self._run(expression, n_groups * lanes, [_typed(a, dtype) for a in arguments])
+        self._run(_expression(name, dtype, sizes), n_groups * lanes, [_typed(a, dtype) for a in arguments])
+
+    def constant(self, function: Callable[..., np.ndarray], *arguments: Any) -> Any:
+        """What a function says, on the device, where it is kept: it must be small, and always the same."""
+        key = function, arguments
+        if key not in self._constants:
+            self._constants[key] = self.xp.asarray(function(*arguments))
+        return self._constants[key]
+
+    @cached_property
+    def _constants(self) -> dict[Any, Any]:
+        return {}
 
     @abstractmethod
     def _run(self, expression: str, n_threads: int, arguments: list[Any]) -> None: ...
@@ -76,6 +86,11 @@ class Runtime(ABC):
     def errors_translated(self) -> Iterator[None]:
         """A context in which failures of the device are DeviceErrors that say what to do."""
         yield
+
+
+@cache
+def _expression(name: str, dtype: np.dtype, sizes: tuple[int, ...]) -> str:
+    return f"{name}<{', '.join([SCALARS[dtype], *map(str, sizes)])}>"
 
 
 def _typed(argument: Any, dtype: np.dtype) -> Any:

@@ -22,29 +22,47 @@ template <typename T> struct PlainScore {
     INLINE float operator()(int h) const { return (float)scores[h]; }
 };
 template <typename T> struct SingletonScore {
-    const T *linear, *inverse, *constant;
-    INLINE float operator()(int h) const { return (float)(constant[h] + T(0.5) * linear[h] * linear[h] * inverse[h]); }
+    const T *linear, *shift, *inverse, *constant;
+    INLINE float operator()(int h) const {
+        const T c = linear[h] + shift[h];
+        return (float)(constant[h] + T(0.5) * c * c * inverse[h]);
+    }
 };
 
-// The columns of the largest scores of a row, in rising order, at most as many as there are lanes.
+// The two largest keys below `last` of every 32nd column; none is 0.
+template <typename Score>
+INLINE void two_best(const Score& score, int lane, int n_columns, unsigned long long last, unsigned long long& best,
+                     unsigned long long& second) {
+    best = second = 0;
+    for (int h = lane; h < n_columns; h += 32) {
+        const unsigned long long key = key_of(score(h), h);
+        if (key >= last || key < second) continue;
+        second = key > best ? best : key;
+        best = key > best ? key : best;
+    }
+}
+
+// The columns of the largest scores of a row, in rising order, at most as many as there are lanes. A lane looks through
+// its columns again only once two of them were chosen.
 template <typename Score> INLINE void choose(const Score& score, int n_columns, int n_candidates, int* chosen) {
     constexpr int G = 32;
     typedef unsigned long long Key;
-    PerLane<Key, G> best;
+    PerLane<Key, G> best, second;
     PerLane<int, G> mine, rank;
     Key last = ~0ull;
     EACH_LANE(lane, G) {
         best[lane] = last;
+        second[lane] = 0;
         mine[lane] = rank[lane] = 0;
     }
     for (int k = 0; k < n_candidates; ++k) {
         EACH_LANE(lane, G) if (best[lane] >= last) {
-            Key largest = 0;
-            for (int h = lane; h < n_columns; h += G) {
-                const Key key = key_of(score(h), h);
-                if (key < last && key > largest) largest = key;
+            if (second[lane] == 0) {  // in one place only: scores that are rounded in another way might come twice
+                two_best(score, lane, n_columns, last, best[lane], second[lane]);
+            } else {
+                best[lane] = second[lane];
+                second[lane] = 0;
             }
-            best[lane] = largest;
         }
         last = group_max<Key, G>(best);
         EACH_LANE(lane, G) if (lane == k) mine[lane] = (int)(0xffffffffu - (unsigned)(last & 0xffffffffu));
@@ -66,10 +84,10 @@ ENTRY top_candidates(const T* scores, const T* shift, const T* scale, int n_rows
 }
 
 template <typename T>
-ENTRY top_singletons(const T* linear, const T* inverse, const T* constant, int n_rows, int n_columns, int n_candidates,
-                     int* chosen) {
+ENTRY top_singletons(const T* linear, const T* shift, const T* inverse, const T* constant, int n_rows, int n_columns,
+                     int n_candidates, int* chosen) {
     EACH_GROUP(n, n_rows, 32) {
-        const SingletonScore<T> score{linear + n * n_columns, inverse, constant};
+        const SingletonScore<T> score{linear + n * n_columns, shift, inverse, constant};
         choose(score, n_columns, n_candidates, chosen + n * n_candidates);
     }
 }
@@ -112,7 +130,7 @@ ENTRY greedy_candidates(const T* linear, const T* inverse, const T* slab_mean, c
         T* factor = open + n_latents;
         for (long long n = slot; n < n_rows; n += n_slots) {
             EACH_LANE(lane, G) for (int h = lane; h < n_latents; h += G) {
-                c[h] = linear[n * n_latents + h];
+                c[h] = linear[n * n_latents + h] + slab_mean[h];
                 diagonal[h] = T(1) / inverse[h];
                 open[h] = T(-0.5) * slab_mean[h] * slab_mean[h];
             }
@@ -145,6 +163,89 @@ ENTRY greedy_candidates(const T* linear, const T* inverse, const T* slab_mean, c
                         diagonal[h] = larger(diagonal[h] - column * column, T(1));
                         if (h == g) open[h] = Limits<T>::off;
                     }
+                }
+                group_sync<G>();
+            }
+            for (int k = 0; k < n_candidates; ++k) {
+                const int other = from_lane<int, G>(mine, k);
+                EACH_LANE(lane, G) rank[lane] += other < mine[lane];
+            }
+            EACH_LANE(lane, G) if (lane < n_candidates) chosen[n * n_candidates + rank[lane]] = mine[lane];
+        }
+    }
+}
+
+// What the lane of latent g has of it, for all lanes.
+template <typename T, int TILES> INLINE T of_latent(PerLane<Values<T, TILES>, 32>& values, int g) {
+    PerLane<T, 32> own;
+    EACH_LANE(lane, 32) {
+        own[lane] = T(0);
+        UNROLL for (int t = 0; t < TILES; ++t)
+            if (t == g / 32) own[lane] = values[lane].value[t];
+    }
+    return from_lane<T, 32>(own, g % 32);
+}
+
+// The same of at most 32 TILES latents, whose c and diagonal lie in registers; a slot's work are Cholesky's columns.
+template <typename T, int TILES>
+ENTRY greedy_candidates_of_few(const T* linear, const T* inverse, const T* slab_mean, const T* gram, int n_rows,
+                               int n_latents, int n_candidates, int n_slots, T* work, int* chosen) {
+    constexpr int G = 32;
+    typedef unsigned long long Key;
+    EACH_GROUP(slot, n_slots, G) {
+        T* factor = work + slot * n_candidates * n_latents;
+        for (long long n = slot; n < n_rows; n += n_slots) {
+            PerLane<Values<T, TILES>, G> c, diagonal, column;
+            PerLane<unsigned, G> open;
+            PerLane<int, G> mine, rank;
+            EACH_LANE(lane, G) {
+                mine[lane] = rank[lane] = 0;
+                open[lane] = 0u;
+                UNROLL for (int t = 0; t < TILES; ++t) {
+                    const int h = t * G + lane;
+                    if (h < n_latents) open[lane] |= 1u << t;
+                    c[lane].value[t] = h < n_latents ? linear[n * n_latents + h] + slab_mean[h] : T(0);
+                    diagonal[lane].value[t] = h < n_latents ? T(1) / inverse[h] : T(1);
+                }
+            }
+            for (int k = 0; k < n_candidates; ++k) {
+                PerLane<Key, G> best;
+                EACH_LANE(lane, G) {
+                    best[lane] = 0;
+                    UNROLL for (int t = 0; t < TILES; ++t) {
+                        const int h = t * G + lane;
+                        const T root = rsqrt_of(diagonal[lane].value[t]), scaled = c[lane].value[t] * root;
+                        const T mean = h < n_latents ? slab_mean[h] : T(0);
+                        const T score = T(0.5) * (scaled * scaled - log_of(diagonal[lane].value[t]) - mean * mean);
+                        const Key key = open[lane] >> t & 1u ? key_of((float)score, h) : 0;
+                        if (key > best[lane]) best[lane] = key;
+                    }
+                }
+                const int g = (int)(0xffffffffu - (unsigned)(group_max<Key, G>(best) & 0xffffffffu));
+                const T scale = rsqrt_of(of_latent<T, TILES>(diagonal, g)), gain = scale * of_latent<T, TILES>(c, g);
+                PerLane<T, G> shares;
+                EACH_LANE(lane, G) {
+                    if (lane == k) mine[lane] = g;
+                    if (g % G == lane) open[lane] &= ~(1u << g / G);
+                    shares[lane] = lane < k ? factor[lane * n_latents + g] : T(0);
+                    UNROLL for (int t = 0; t < TILES; ++t) {
+                        const int h = t * G + lane;
+                        column[lane].value[t] = h < n_latents ? gram[(long long)g * n_latents + h] : T(0);
+                    }
+                }
+                for (int j = 0; j < k; ++j) {
+                    const T share = from_lane<T, G>(shares, j);
+                    EACH_LANE(lane, G) UNROLL for (int t = 0; t < TILES; ++t) {
+                        const int h = t * G + lane;
+                        if (h < n_latents) column[lane].value[t] -= share * factor[j * n_latents + h];
+                    }
+                }
+                EACH_LANE(lane, G) UNROLL for (int t = 0; t < TILES; ++t) {
+                    const int h = t * G + lane;
+                    const T value = column[lane].value[t] * scale;
+                    if (h < n_latents) factor[k * n_latents + h] = value;
+                    c[lane].value[t] -= gain * value;
+                    diagonal[lane].value[t] = larger(diagonal[lane].value[t] - value * value, T(1));
                 }
                 group_sync<G>();
             }

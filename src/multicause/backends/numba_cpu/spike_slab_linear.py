@@ -377,16 +377,30 @@ def _fill_in(problem, chosen, n, lane, path, second, factor, moments):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def make_space(n_latents, n_candidates, tree, per_latent):
+    """Work arrays of `fill_moments`: a path, first and second moments on it, and how often latents are active."""
+    n_variables, n_levels = per_latent * n_candidates, tree.members.shape[1] + 1
+    return (
+        _make_path(n_latents, n_candidates, tree, per_latent),
+        np.zeros((n_levels, n_variables, LANES)),
+        np.zeros((n_levels, n_variables, n_variables, LANES)),
+        np.empty((n_candidates if per_latent == 2 else 1, n_candidates, LANES)),
+    )
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def expectations(problem, candidates, tree, singletons, weights, moments):
     """Fill in the moments of all rows, each with its weight; returns log Z_n and <x>_n."""
-    n_rows, n_latents = problem.linear.shape
     per_latent = 1 if problem.correlation.size == 0 else 2
-    path = _make_path(n_latents, candidates.shape[1], tree, per_latent)
-    n_variables = path.matrix.shape[1]
-    first_moments = np.zeros((tree.members.shape[1] + 1, n_variables, LANES))
-    second_moments = np.zeros((tree.members.shape[1] + 1, n_variables, n_variables, LANES))
-    n_rows_of_pairs = candidates.shape[1] if per_latent == 2 else 1
-    active = np.empty((n_rows_of_pairs, candidates.shape[1], LANES))
+    space = make_space(problem.linear.shape[1], candidates.shape[1], tree, per_latent)
+    return fill_moments(problem, candidates, tree, singletons, weights, moments, space)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def fill_moments(problem, candidates, tree, singletons, weights, moments, space):
+    """The same with work arrays that are there: new ones are pages that the system clears, one thread at a time."""
+    n_rows = problem.linear.shape[0]
+    path, first_moments, second_moments, active = space
     log_normaliser, mean_energy = np.empty(n_rows), np.empty(n_rows)
     for first in range(0, n_rows, LANES):
         _weigh(problem, candidates, first, tree, singletons, path)

@@ -3,9 +3,9 @@
 Threads take Python in turns, and wait for their turn after each call that does without; sixteen of them spend more time
 waiting than computing where an E-step is many small calls. The parts are those of the other modules.
 
-Threads that call one of the three functions below with the same `team` share its chunks. A chunk's totals are sums over
-its rows: w_n, w_n log Z_n, w_n <x>_n, w_n |y|^2, and the last in units of the noise; where entries are missing the last
-two are NaN, and nothing else is done.
+Threads that call one of the three functions below with the same `team` share its parts of chunks. The last of a part's
+sums are its totals: w_n, w_n log Z_n, w_n <x>_n, w_n |y|^2, and the last in units of the noise. Where entries are
+missing nothing else is done. They return whether their thread has brought the sum over all parts.
 """
 
 import numpy as np
@@ -19,10 +19,10 @@ from multicause.backends.numba_cpu.selection import (
     top_singletons,
 )
 from multicause.backends.numba_cpu.spike_slab_linear import symmetric
-from multicause.backends.numba_cpu.teamwork import Team, add_up, take_chunk  # noqa: F401  (Team for the E-steps)
+from multicause.backends.numba_cpu.teamwork import NOBODY, add_up, give_up, take_part, take_space
 
 _enumerate_binary = binary_linear.expectations
-_enumerate_slabs = spike_slab_linear.expectations
+_fill_moments, _space_of_slabs = spike_slab_linear.fill_moments, spike_slab_linear.make_space
 _enumerate_maxima = maximal_causes.expectations
 
 
@@ -38,11 +38,12 @@ def _weighted_squares(Y, weights):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _fill_totals(weights, log_normaliser, energy, squares, precision, totals):
-    totals[:3] = 0.0
+    weight, total, total_energy = 0.0, 0.0, 0.0
     for n in range(weights.size):
-        totals[0] += weights[n]
-        totals[1] += weights[n] * log_normaliser[n]
-        totals[2] += weights[n] * energy[n]
+        weight += weights[n]
+        total += weights[n] * log_normaliser[n]
+        total_energy += weights[n] * energy[n]
+    totals[0], totals[1], totals[2] = weight, total, total_energy
     _fill_squares(squares, precision, totals)
 
 
@@ -67,11 +68,6 @@ def _weigh_rows(rows, weights, total):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _most_rows(borders):
-    return (borders[1:] - borders[:-1]).max()
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def _project(Y, projection, shift, linear):
     """linear <- Y projection + shift."""
     np.dot(Y, projection, linear)
@@ -90,18 +86,19 @@ def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
     """
     projection, offset, scale, precision, n_candidates, greedy = constants
     D, H = projection.shape
-    space = np.empty((_most_rows(team.borders), H))
+    space = take_space(team)
     nothing = np.zeros(1), np.zeros((0, 0))
-    chunk = take_chunk(team)
-    while chunk >= 0:
-        first, last = team.borders[chunk], team.borders[chunk + 1]
+    is_whole = False
+    part, at = take_part(team, NOBODY)
+    while part != NOBODY:
+        first, last = team.borders[part], team.borders[part + 1]
         Y, weights, linear = X[first:last], sample_weights[first:last], space[: last - first]
-        row, totals = team.sums[chunk], team.totals[chunk]
-        s, ss, sy = row[:H], row[H : H + H * H].reshape(H, H), row[H + H * H :].reshape(H, D)
+        row, square, whole = team.sums[at], H + H * H, H + H * H + H * D
+        s, ss, sy, totals = row[:H], row[H:square].reshape(H, H), row[square:whole].reshape(H, D), row[whole:]
         squares = _weighted_squares(Y, weights)
         if _fill_squares(squares, precision, totals):
-            team.counters[0] = team.totals.shape[0]  # nobody need go on
-            return
+            give_up(team, part)
+            return False
         _project(Y, projection, offset, linear)
         if greedy:
             candidates = select_binary_greedily(linear, overlaps, n_candidates)
@@ -116,8 +113,9 @@ def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
             ss[h, h] = s[h]
         np.dot(linear.T, Y, sy)
         _fill_totals(weights, log_normaliser, energy, squares, precision, totals)
-        add_up(team, chunk)
-        chunk = take_chunk(team)
+        is_whole, at = add_up(team, part, at)
+        part, at = take_part(team, at)
+    return is_whole
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -129,30 +127,33 @@ def slabs(team, X, sample_weights, problem, constants, tree, singletons):
     """
     projection, shift, constant, unit, precision, n_candidates = constants
     D, H = projection.shape
-    n_rows = _most_rows(team.borders)
-    space, s_space, x_space = np.empty((n_rows, H)), np.empty((n_rows, H)), np.empty((n_rows, H))
+    space = take_space(team)
+    n_rows = len(space) // 3
+    linear_space, s_space, x_space = space[:n_rows], space[n_rows : 2 * n_rows], space[2 * n_rows :]
+    on_path = _space_of_slabs(H, n_candidates, tree, 1)
     none, no_rows, no_gaps = np.zeros(0), np.zeros((0, 0)), (np.zeros((H, D)), np.zeros(D))
-    chunk = take_chunk(team)
-    while chunk >= 0:
-        first, last = team.borders[chunk], team.borders[chunk + 1]
-        Y, weights, linear = X[first:last], sample_weights[first:last], space[: last - first]
-        row, totals = team.sums[chunk], team.totals[chunk]
-        s, x, squares, square = row[:H], row[H : 2 * H], row[2 * H : 2 * H + D], 2 * H + D + H * H
-        xx, xy = row[2 * H + D : square].reshape(H, H), row[square:].reshape(H, D)
+    is_whole = False
+    part, at = take_part(team, NOBODY)
+    while part != NOBODY:
+        first, last = team.borders[part], team.borders[part + 1]
+        Y, weights, linear = X[first:last], sample_weights[first:last], linear_space[: last - first]
+        row, square, whole = team.sums[at], 2 * H + D + H * H, 2 * H + D + H * H + H * D
+        s, x, squares, totals = row[:H], row[H : 2 * H], row[2 * H : 2 * H + D], row[whole:]
+        xx, xy = row[2 * H + D : square].reshape(H, H), row[square:whole].reshape(H, D)
         squares[:] = _weighted_squares(Y, weights)
         if _fill_squares(squares, precision, totals):
-            team.counters[0] = team.totals.shape[0]  # nobody need go on
-            return
+            give_up(team, part)
+            return False
         _project(Y, projection, shift, linear)
         candidates = top_singletons(linear, problem.shift, problem.inverse, constant, n_candidates)
         s_rows, x_rows = s_space[: last - first], x_space[: last - first]
-        log_normaliser, energy = _enumerate_slabs(
+        log_normaliser, energy = _fill_moments(
             spike_slab_linear.Problem(
                 linear, problem.shift, problem.slab_mean, problem.offset, problem.gram, problem.correlation,
                 problem.inverse, problem.constant, problem.components, problem.observed, problem.partial, problem.beta,
             ),
             candidates, tree, singletons, weights,
-            spike_slab_linear.Moments(s_rows, x_rows, xx, none, no_rows, no_rows, no_gaps[0], no_gaps[1]),
+            spike_slab_linear.Moments(s_rows, x_rows, xx, none, no_rows, no_rows, no_gaps[0], no_gaps[1]), on_path,
         )  # fmt: skip
         _weigh_rows(s_rows, weights, s)
         _weigh_rows(x_rows, weights, x)
@@ -162,8 +163,9 @@ def slabs(team, X, sample_weights, problem, constants, tree, singletons):
             xy[h] *= unit[h]
         symmetric(xx, unit)
         _fill_totals(weights, log_normaliser, energy, squares, precision, totals)
-        add_up(team, chunk)
-        chunk = take_chunk(team)
+        is_whole, at = add_up(team, part, at)
+        part, at = take_part(team, at)
+    return is_whole
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -186,15 +188,16 @@ def maxima(team, X, sample_weights, tables, constants, tree, singletons):
     """
     projection, offset, spread, white, log_activation, emphasis, n_candidates = constants
     D, H = projection.shape
-    space, rebuilt = np.empty((_most_rows(team.borders), H)), np.zeros((0, 0))
+    space, rebuilt = take_space(team), np.zeros((0, 0))
     shift, scale = np.zeros(H), np.ones(H)
-    chunk = take_chunk(team)
-    while chunk >= 0:
-        first, last = team.borders[chunk], team.borders[chunk + 1]
+    is_whole = False
+    part, at = take_part(team, NOBODY)
+    while part != NOBODY:
+        first, last = team.borders[part], team.borders[part + 1]
         Y, weights, singles = X[first:last], sample_weights[first:last], space[: last - first]
-        row = team.sums[chunk]
-        s, squares, whole = row[:H], row[H : H + D], H + D + H * D
-        a, ay = row[H + D : whole].reshape(H, D), row[whole:].reshape(H, D)
+        row, half, whole = team.sums[at], H + D + H * D, H + D + 2 * H * D
+        s, squares, totals = row[:H], row[H : H + D], row[whole:]
+        a, ay = row[H + D : half].reshape(H, D), row[half:whole].reshape(H, D)
         _project(Y, projection, offset, singles)
         scores = squared_excess_scores(Y / spread, white, log_activation)
         candidates = top_candidates(scores, shift, scale, n_candidates)
@@ -204,10 +207,10 @@ def maxima(team, X, sample_weights, tables, constants, tree, singletons):
         )
         _weigh_rows(means, weights, s)
         _add_singles(tables, sums, alone, Y, weights, emphasis)
-        own_squares, totals = _weighted_squares(Y, weights), team.totals[chunk]
-        _fill_totals(weights, log_normaliser, energy, own_squares, tables.precision, totals)
-        add_up(team, chunk)
-        chunk = take_chunk(team)
+        _fill_totals(weights, log_normaliser, energy, _weighted_squares(Y, weights), tables.precision, totals)
+        is_whole, at = add_up(team, part, at)
+        part, at = take_part(team, at)
+    return is_whole
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

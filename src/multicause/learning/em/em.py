@@ -12,7 +12,7 @@ from multicause.execution.in_process import InProcess
 from multicause.learning.em.schedules import Change, Plan, Schedule, Step
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Record, Stopwatch
-from multicause.learning.resumed import check_alike, check_finite, check_kind, check_whole, refuse
+from multicause.learning.resumed import check_alike, check_finite, check_kept, check_kind, check_whole, refuse
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
 from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, calling, combine, is_own
 from multicause.models.priors import probability_of_at_most
@@ -31,6 +31,7 @@ class EMState(NamedTuple):
     last: "LastStep | None"  # which the next one must rise above
     remembered: Any  # of each chunk, as a tuple; a function that fetches it, until it is settled
     selector: Any  # where one learns
+    kept: Any = None  # which states the posterior keeps, where that can change
 
     def settled(self) -> "EMState":
         """With all that chunks remembered then."""
@@ -43,6 +44,13 @@ class LastStep(NamedTuple):
     params: Any
     step: Step
     free_energy: float
+
+
+class Started(NamedTuple):
+    """Where a fit begins."""
+
+    params: Any
+    posterior: Any  # to learn with: the start may have seen what the data need
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,11 @@ class EM:
     @property
     def n_steps(self) -> int:
         return self.plan.n_steps
+
+    @property
+    def kept(self) -> Any:
+        """Which states the posterior keeps, where it is truncated."""
+        return getattr(self.posterior, "kept", None)
 
     def stopping_rule(self, tol: float) -> StoppingRule | None:
         """None where the schedule, or a tolerance of 0, runs the fit to its end."""
@@ -89,7 +102,14 @@ class EM:
         self, params: Any, rng: np.random.Generator, restart: int = 0, state: EMState | None = None
     ) -> Iterator[Record]:
         """One record per E-step; a last one, at temperature 1, belongs to the parameters that the fit ends with."""
-        clock = Stopwatch()
+        if state is None or getattr(state, "kept", None) is None:
+            return self._steps(params, rng, restart, state)
+        check_kept(state.kept, self.posterior, self.model.n_components)
+        as_it_was: Any = self.posterior
+        return replace(self, posterior=as_it_was.keeping(state.kept))._steps(params, rng, restart, state)
+
+    def _steps(self, params: Any, rng: np.random.Generator, restart: int, state: EMState | None) -> Iterator[Record]:
+        clock, kept = Stopwatch(), self.kept
         selector, learned = self._begin_selection(rng, state), None
         schedule = _Replay(self.plan.steps())
         step, last, number = schedule.first(), None, 0
@@ -112,7 +132,7 @@ class EM:
             n_contributing = float(getattr(e_step.statistics, "weight", self.moments.weight))
             yield Record(
                 last.step.number, last.params, last.free_energy / self.moments.weight, n_contributing, clock(), restart,
-                last.step.temperature, selection_function=learned,
+                last.step.temperature, selection_function=learned, kept=kept,
                 state=self._state(number, params, schedule.changes, last, selector),
                 comparable=self._is_comparable(last.step),
             )  # fmt: skip
@@ -121,7 +141,7 @@ class EM:
             params, end = self._backtrack(last, params, end, partial(self._final, learned=learned))
         free_energy, weight = end.free_energy / self.moments.weight, self.moments.weight
         yield Record(
-            number, params, free_energy, weight, clock(), restart, final=True, selection_function=learned,
+            number, params, free_energy, weight, clock(), restart, final=True, selection_function=learned, kept=kept,
             comparable=self._is_comparable(Step(number)),
         )  # fmt: skip
 
@@ -139,7 +159,8 @@ class EM:
         """References only: nothing that they refer to is changed in place."""
         remembered = self.executor.remembered(self.chunks)
         learned = None if selector is None else selector.state()
-        return EMState(number, params, tuple(changes), last if self.monotone else None, remembered, learned)
+        last_step = last if self.monotone else None
+        return EMState(number, params, tuple(changes), last_step, remembered, learned, self.kept)
 
     def _check(self, state: EMState) -> None:
         check_kind(state, EMState, "a state")

@@ -34,6 +34,7 @@ class BatchResult(NamedTuple):
     params: Any
     free_energy: float  # of the batch, per data point, at the parameters before it
     seen: Seen
+    kept: Any = None  # which states the posterior keeps, where it is truncated
 
 
 def learn_batch(em: EM, params: Any, seen: Seen | None, sizes: StepSizes, rng: np.random.Generator) -> BatchResult:
@@ -49,7 +50,8 @@ def learn_batch(em: EM, params: Any, seen: Seen | None, sizes: StepSizes, rng: n
     learned = em.maximise(params, _scaled(statistics, em.moments.weight), rng)
     if isinstance(em.model, Recentred):
         statistics = em.model.recentre(statistics, params, learned)
-    return BatchResult(learned, found.free_energy / weight, Seen(n_batches + 1, em.moments, statistics._asdict()))
+    seen = Seen(n_batches + 1, em.moments, statistics._asdict())
+    return BatchResult(learned, found.free_energy / weight, seen, em.kept)
 
 
 def pooled(before: DataMoments | None, batch: DataMoments) -> DataMoments:

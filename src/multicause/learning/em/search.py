@@ -8,7 +8,7 @@ Rows are drawn along a random direction through the data, not by their numbers: 
 a row has a weight of two or is given twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,15 +16,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import expit, logit
 
-from multicause.execution.chunks import Chunk
+from multicause import interrupts
 from multicause.execution.in_process import InProcess
+from multicause.learning.em.em import Started
+from multicause.learning.em.local_em import LocalEM, Standing
+from multicause.learning.em.proposals import Proposals, are_alike, choose_beside_each_other, smoothed, some_of
+from multicause.learning.em.widening import Widening
 from multicause.learning.initialisation.rows import draw_rows, evenly, sample_rows
-from multicause.learning.stopping import GainBelow
 from multicause.models.additions import Additions, additions_to
-from multicause.models.base import combine
 from multicause.models.dictionary_model import inverse_norms
 from multicause.models.priors import RAREST
-from multicause.posteriors.base import EStepResult
 from multicause.posteriors.truncated import TruncatedPosterior
 
 _LARGEST_LOSS = 1e-16  # probability without a latent, at the least: what a data point says of its loss is bounded
@@ -32,10 +33,11 @@ _LEAST_ROWS_PER_LATENT = 3  # in fewer rows there is nothing to be found
 _WEAK = 0.25  # of the median loss: a latent that is missed so little is worth a try without
 _WELL_EXPLAINED = 0.9  # of the average of what is left of a row: below it, it is not looked at
 _HARDLY_USED = 10.0 * RAREST
-_ALIKE = 0.95  # cosine of two components beyond which they are one
 _GROUP = 4  # latents at most that depend on each other
-_REST = 1e-3  # gain of the free energy per data point below which the search is at rest
-_BEYOND_CHANCE = 5.0  # standard errors of what is left of a latent's rows
+_BEYOND_CHANCE = 3.5  # standard errors of what is left of a latent's rows
+_SAME = 1e-4  # of what is noticed: a difference of free energies that rounding may make
+_ENOUGH_ROWS = 2000  # to tell what is left by chance: in fewer, another search costs little
+_MANY_TIMES = 4.0  # as many rounds in the smallest samples
 _DEPENDENT = 4.0  # standard deviations of a count of pairs beyond which they are no chance
 
 
@@ -48,7 +50,7 @@ class Search:
     n_rounds : int
         Most rounds of a search.
     n_rounds_in_all : int
-        After so many rounds no other search begins.
+        After so many rounds no other search begins; in small samples, where a round costs little, after more.
     n_steps : int
         EM steps of each.
     patience : int
@@ -69,47 +71,89 @@ class Search:
     proposals_per_latent: float = 2.0
     n_last_steps: int = 50  # EM steps with all candidates, at most
     worth: float = 0.5  # gain of a proposal over the loss of what it replaces, at the least
+    widening: Widening | None = None  # of the truncation, once components are found
 
-    def __call__(self, em: Any, rng: np.random.Generator) -> Any:
-        """First parameters for a fit to all data."""
+    def __call__(self, em: Any, rng: np.random.Generator) -> Started:
+        """First parameters for a fit to all data, and the posterior to learn on with."""
         model, additions = em.model, additions_to(em.model)
         drawn = model.init_params(em.moments, rng)
         if additions is None:
-            return drawn
+            return Started(drawn, em.posterior)
         n_rows = max(self.least_rows, self.rows_per_latent * model.n_components)
         X, weights, n_distinct = sample_rows(em, n_rows, rng)
         if n_distinct < _LEAST_ROWS_PER_LATENT * model.n_components:
-            return drawn
+            return Started(drawn, em.posterior)
         weights = weights * (min(n_distinct, len(X)) / weights.sum())  # counts of rows, whatever their unit
-        posterior = TruncatedPosterior(
-            min(additions.n_candidates, model.n_components),
-            min(additions.max_active, em.posterior.max_active, model.n_components),
-            em.posterior.singletons,
-            greedy=em.posterior.greedy and additions.greedy,
-        )
+        kept = (additions.n_candidates, additions.max_active)
+        posterior, judging = (self._keeping(em, additions, *(one or kept)) for one in (kept, additions.judging))
         executor = em.executor if em.executor.is_here else InProcess()
         local = LocalEM(additions.learner, posterior, executor, executor.split(X, model.n_components, weights=weights))
         sample = Sample(X, weights, np.arange(len(X)))
-        found = self._believed(partial(_Searching, self, local, additions, sample, rng), additions.nothing(drawn))
-        idle = found.activation <= _HARDLY_USED  # nothing was found for them: EM may yet find a use
-        components = np.where(idle[:, None], drawn.components, additions.lifted(found.components))
+        nothing = additions.at_rest(additions.nothing(drawn), X)
         as_it_learns = replace(local, model=model, posterior=replace(em.posterior, monotone=False))
-        return as_it_learns.best_of_steps(found._replace(components=components), self.n_last_steps)
 
-    def _believed(self, begin: "Callable[[], _Searching]", nothing: Any) -> Any:
+        def completed(found: Any) -> Any:
+            found = additions.turned(found)
+            idle = found.activation <= _HARDLY_USED  # nothing was found for them: EM may yet find a use
+            components = np.where(idle[:, None], drawn.components, additions.lifted(found.components))
+            return found._replace(components=components)
+
+        begin = partial(_Searching, self, local, replace(local, posterior=judging), additions, sample, rng)
+        try:
+            params = completed(self._believed(begin, nothing, round(weights.sum())))
+        except interrupts.Interrupted as interrupted:
+            raise interrupts.Interrupted(Started(completed(interrupted.found), em.posterior)) from interrupted
+        try:
+            return self._learned_on(as_it_learns, params, em.posterior, weights)
+        except KeyboardInterrupt as interrupted:
+            raise interrupts.Interrupted(Started(params, em.posterior)) from interrupted
+
+    def _learned_on(self, local: "LocalEM", params: Any, posterior: TruncatedPosterior, weights: np.ndarray) -> Started:
+        """EM on the sample, as on all data: with more states where many are wanted, before it and after it."""
+        for learned_before in (False, True):
+            kept = local.posterior.kept
+            local = local if self.widening is None else local.widened(self.widening, params, weights)
+            if not learned_before or local.posterior.kept != kept:
+                params = local.best_of_steps(params, self.n_last_steps)
+        return Started(params, posterior.keeping(local.posterior.kept))
+
+    def _keeping(self, em: Any, additions: Additions, n_candidates: int, max_active: int) -> TruncatedPosterior:
+        """The posterior of a search, with as many states as these allow and the user does."""
+        H, most_active = em.model.n_components, self._most_active(em.posterior)
+        return TruncatedPosterior(
+            min(n_candidates, H),
+            min(max_active, most_active, H),
+            em.posterior.singletons,
+            greedy=em.posterior.greedy and additions.greedy,
+        )
+
+    def _most_active(self, posterior: TruncatedPosterior) -> int:
+        """As many as the user allows: rows that want more look as though something was missing."""
+        return posterior.n_candidates if self.widening is not None and self.widening.active else posterior.max_active
+
+    def _believed(self, begin: "Callable[[], _Searching]", nothing: Any, n_rows: int) -> Any:
         """The best of several searches.
 
-        One is believed in which no latent's rows are worse explained than by chance, or two that end alike: there are
-        many ways to go astray.
+        One is believed in which no latent's rows, of many, are worse explained than by chance, or two that end alike:
+        there are many ways to go astray.
         """
         ends: list[Found] = []
-        while sum(end.n_rounds for end in ends) < self.n_rounds_in_all:
-            ends.append(begin().run(nothing))
+        n_rounds_in_all = self.n_rounds_in_all * min(max(_ENOUGH_ROWS / n_rows, 1.0), _MANY_TIMES)
+        while sum(end.n_rounds for end in ends) < n_rounds_in_all:
+            searching = begin()
+            try:
+                ends.append(searching.run(nothing))
+            except KeyboardInterrupt as interrupted:
+                known = [(end.free_energy, end.params) for end in ends] + searching.so_far
+                if not known:
+                    raise
+                raise interrupts.Interrupted(max(known, key=lambda pair: pair[0])[1]) from interrupted
             best = max(ends, key=lambda end: end.free_energy)
             alike = sum(end.free_energy >= best.free_energy - best.noticed for end in ends)
             if alike > 1 or best.is_content:
                 break
-        return best.params
+        same = best.free_energy - _SAME * best.noticed
+        return next(end.params for end in ends if end.free_energy >= same)  # rounding does not choose among equals
 
 
 class Sample(NamedTuple):
@@ -128,13 +172,6 @@ def few_of(sample: Sample, n: int | None) -> Sample:
     return Sample(sample.X[rows], np.full(n, sample.weights.sum() / n), rows)
 
 
-class Standing(NamedTuple):
-    """Parameters, and the E-step at them."""
-
-    params: Any
-    e_step: EStepResult
-
-
 class Found(NamedTuple):
     """The end of a search."""
 
@@ -145,58 +182,26 @@ class Found(NamedTuple):
     is_content: bool  # no latent's rows are worse explained than by chance
 
 
-class Proposals(NamedTuple):
-    """Latents to be added, the best first, and what each adds to the free energy of all data beside those before it."""
-
-    latents: Any
-    gains: np.ndarray
-
-
-@dataclass(frozen=True)
-class LocalEM:
-    """Plain EM on the sample."""
-
-    model: Any
-    posterior: TruncatedPosterior
-    executor: InProcess
-    chunks: Sequence[Chunk]
-
-    def e_step(self, params: Any) -> Standing:
-        prepared = self.posterior.prepare(self.model, params)
-        return Standing(params, self.executor.map_reduce(prepared.statistics, self.chunks, combine, prepared.together))
-
-    def steps(self, standing: Standing, n_steps: int) -> Standing:
-        for _ in range(n_steps):
-            standing = self.e_step(self.model.m_step(standing.params, standing.e_step.statistics))
-        return standing
-
-    def best_of_steps(self, params: Any, n_steps: int) -> Any:
-        """The parameters with the largest free energy on the way to rest, on which it may fall."""
-        standing = best = self.e_step(params)
-        weight = sum(chunk.row_weights().sum() for chunk in self.chunks)
-        at_rest = GainBelow(_REST)
-        for _ in range(n_steps):
-            if at_rest(standing.e_step.free_energy / weight):
-                break
-            standing = self.steps(standing, 1)
-            best = max(best, standing, key=lambda one: one.e_step.free_energy)
-        return best.params
-
-    def ask(self, params: Any, question: str) -> np.ndarray:
-        prepared = self.posterior.prepare(self.model, params)
-        return np.concatenate(list(self.executor.map(getattr(prepared, question), self.chunks)))
-
-
 class _Searching:
     """One search, as far as it has come."""
 
-    def __init__(self, settings: Search, em: LocalEM, additions: Additions, sample: Sample, rng: np.random.Generator):
-        self.settings, self.em, self.additions, self.sample, self.rng = settings, em, additions, sample, rng
+    def __init__(
+        self,
+        settings: Search,
+        em: LocalEM,
+        judging: LocalEM,
+        additions: Additions,
+        sample: Sample,
+        rng: np.random.Generator,
+    ):
+        self.settings, self.em, self.judging = settings, em, judging  # which says what rows have, and what they lack
+        self.additions, self.sample, self.rng = additions, sample, rng
         self.few = few_of(sample, additions.most_rows)
         self.H = em.model.n_components
         self.most = self.H  # latents that a round may move
         self.turn = 0
         self.tried: set[tuple[int, ...]] = set()  # what was moved since the last success
+        self.so_far: list[tuple[float, Any]] = []  # the best free energy, and the parameters it belongs to
 
     def run(self, params: Any) -> Found:
         """The best parameters on the way from these."""
@@ -209,6 +214,7 @@ class _Searching:
             enough = self.settings.least_gain * max(best.e_step.free_energy - first, weight)
             gain = -np.inf if trial is None else trial.e_step.free_energy - best.e_step.free_energy
             best = trial if trial is not None and gain > 0.0 else best
+            self.so_far = [(best.e_step.free_energy, best.params)]
             if gain > enough:
                 failures, at_rest, self.most = 0, False, max(int(np.ceil(self.settings.largest_move * self.H)), 1)
                 self.tried.clear()
@@ -223,6 +229,8 @@ class _Searching:
         return Found(best.params, best.e_step.free_energy, enough, n_rounds, self._is_content(best.params))
 
     def _is_content(self, params: Any) -> bool:
+        if round(self.sample.weights.sum()) < _ENOUGH_ROWS:
+            return False
         means, _, mean = self._explained(params)
         return self._beyond_chance(means, mean).size == 0
 
@@ -238,8 +246,8 @@ class _Searching:
 
     def _explained(self, params: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Posterior means of the latents and of their coefficients, and what they explain of each row."""
-        means = self.em.ask(params, "means")
-        codes = self.em.ask(params, "codes") if self.additions.has_coefficients else means
+        means = self.judging.ask(params, "means")
+        codes = self.judging.ask(params, "codes") if self.additions.has_coefficients else means
         return means, codes, self._mean(params, means, codes)
 
     def _unexplained(self, mean: np.ndarray) -> np.ndarray:
@@ -264,7 +272,7 @@ class _Searching:
         if moved.size == 0:
             return None
         self.tried.add(tuple(moved))
-        start = self.additions.put(best.params, moved, _some(proposals.latents, slice(0, moved.size)))
+        start = self.additions.put(best.params, moved, some_of(proposals.latents, slice(0, moved.size)))
         self.most = max(moved.size // 2, 1)
         return self.em.steps(self.em.e_step(start), self.settings.n_steps)
 
@@ -356,60 +364,6 @@ class _Searching:
         odds = self.additions.gains(params, Y, mean, latents) + logit(latents.activation)
         gains = np.logaddexp(0.0, odds) + np.log1p(-latents.activation)
         known = (params.activation > _HARDLY_USED) & (True if beside is None else beside)
-        gains[:, _are_alike(latents.components, params.components[known])] = 0.0
+        gains[:, are_alike(latents.components, params.components[known])] = 0.0
         chosen, added = choose_beside_each_other(gains, weights, n)
-        return Proposals(_some(latents, chosen), added)
-
-
-def choose_beside_each_other(gains: np.ndarray, weights: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most n columns, each with the largest sum over rows of what it adds to the best of those before it.
-
-    A sum only falls as others are chosen, so that most of them need not be computed again.
-    """
-    columns = np.ascontiguousarray(gains.T)
-    sums, known = np.maximum(columns, 0.0) @ weights, np.zeros(len(columns), dtype=int)
-    best = np.zeros(len(gains))
-    chosen: list[int] = []
-    added: list[float] = []
-    while len(chosen) < n:
-        c = int(np.argmax(sums))
-        if sums[c] <= 0.0:
-            break
-        if known[c] < len(chosen):
-            sums[c], known[c] = np.maximum(columns[c] - best, 0.0) @ weights, len(chosen)
-            continue
-        chosen.append(c)
-        added.append(sums[c])
-        best, sums[c] = np.maximum(best, columns[c]), -1.0
-    return np.array(chosen, dtype=int), np.array(added)
-
-
-def _are_alike(components: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Whether each component points where a known one does."""
-    if not len(known):
-        return np.zeros(len(components), dtype=bool)
-    unit, others = (inverse_norms(W)[:, None] * W for W in (components, known))
-    return np.abs(unit @ others.T).max(axis=1) > _ALIKE
-
-
-def smoothed(residuals: np.ndarray, weights: np.ndarray, mass: np.ndarray, rows: np.ndarray, most: int) -> np.ndarray:
-    """What is left of some rows, as far as it lies in directions in which badly explained rows vary beyond their noise.
-
-    What is left of a single row is mostly noise where there are many dimensions.
-    """
-    total = mass.sum()
-    if total <= 0.0:
-        return residuals[rows]
-    covariance = (residuals * (mass / total)[:, None]).T @ residuals
-    values, directions = np.linalg.eigh(covariance)
-    n_effective = total**2 / np.divide(mass**2, weights, out=np.zeros_like(mass), where=weights > 0.0).sum()
-    noise = max(np.median(values), 1e-9 * values[-1])
-    edge = noise * (1.0 + np.sqrt(residuals.shape[1] / n_effective)) ** 2
-    n_kept = min(max(int((values > edge).sum()), 2), most)
-    basis = directions[:, -n_kept:]
-    return (residuals[rows] @ basis) @ basis.T
-
-
-def _some(latents: Any, which: Any) -> Any:
-    """The components and activations of some latents."""
-    return latents._replace(components=latents.components[which], activation=latents.activation[which])
+        return Proposals(some_of(latents, chosen), added)

@@ -35,7 +35,7 @@ def start_objects(em: EM, rng: np.random.Generator) -> OcclusionParams:
     drawn = drawn._replace(background=background)
     energy = np.square(images - background).sum(axis=-1)  # (n, height, width)
     inside = sliding_window_view(energy, model.component_shape, axis=(1, 2))
-    central = np.einsum("nijhw,hw->nij", inside, _towards_the_middle(model.component_shape))
+    central = np.einsum("nijhw,hw->nij", inside, towards_the_middle(model.component_shape))
     best = central.reshape(len(rows), -1).argmax(axis=1)
     seen = inside[(np.arange(len(rows)), *model.corners(best))].sum(axis=(1, 2))
     share = np.where(seen > 0.0, seen / np.maximum(energy.sum(axis=(1, 2)), 1e-300), -1.0)
@@ -92,24 +92,24 @@ def _recentre(model: Any, params: OcclusionParams, images: np.ndarray) -> Occlus
     components = params.components.copy()
     for h, component in enumerate(components):
         for axis, corners in enumerate(model.corners(places[found[:, h], h])):
-            shift = _unused_border(np.bincount(corners, minlength=model.placement_shape[axis]))
+            counts = np.bincount(corners, minlength=model.placement_shape[axis])
+            shift = unused_border(counts) if counts.mean() >= _SIGNIFICANT else 0
             component[:] = np.roll(component, shift, axis)
             new = slice(0, shift) if shift > 0 else slice(model.component_shape[axis] + shift, None)
             np.moveaxis(component, axis, 0)[new if shift else slice(0)] = params.background
     return params._replace(components=components)
 
 
-def _unused_border(counts: np.ndarray) -> int:
+def unused_border(counts: np.ndarray) -> int:
     """By how much content is to move in its window: forward if the first places are never taken, back if the last."""
-    expected = counts.mean()
-    if expected < _SIGNIFICANT:
+    used = np.flatnonzero(counts > _RARELY * counts.mean())
+    if not used.size:
         return 0
-    used = np.flatnonzero(counts > _RARELY * expected)
     before, after = int(used[0]), len(counts) - 1 - int(used[-1])
     return before if after == 0 else -after if before == 0 else 0
 
 
-def _towards_the_middle(shape: tuple[int, int]) -> np.ndarray:
+def towards_the_middle(shape: tuple[int, int]) -> np.ndarray:
     """Weights of a window's pixels, a little less at its rim: a small object is to lie in the middle."""
     y, x = (np.abs(np.arange(n) - (n - 1) / 2.0) / max(n / 2.0, 1.0) for n in shape)
     return 1.0 - 0.1 * (y[:, None] ** 2 + x**2)

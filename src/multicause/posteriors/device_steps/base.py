@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from functools import cache
-from math import ceil
-from typing import Any
+from itertools import accumulate
+from math import ceil, prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,8 +14,10 @@ from multicause.posteriors.e_steps.base import TruncatedEStep
 MOST_CANDIDATES = 16  # that templates are compiled for: each latent more doubles the code of a lane
 NORMALISERS, ROWS, STATISTICS = 0, 1, 2  # what kernels are asked for, as in spike_slab_linear.cuh
 _GROUPS = 8192  # of lanes, that keep a device busy
-_ROWS_AT_ONCE = 2**15  # whose sums single precision bears
+_SHARED_COLUMNS = 256, 1024  # of pairs, whose sums fit into shared memory
+_ROWS_AT_ONCE = 2**16  # whose sums single precision bears
 LANES = 32
+_CACHE_BYTES = 190 * 2**10
 _SLOTS = 132 * 16  # rows whose candidates are chosen at one time, greedily
 
 
@@ -55,13 +58,18 @@ class DeviceEStep(ABC):
     def select_greedily(self, terms: Any, n_candidates: int) -> Any:
         raise Unsupported(f"{type(self.model).__name__} has no greedy selection on a GPU. Use device='cpu'.")
 
-    def choose_greedily(self, kernel: str, linear: Any, tables: tuple, n_work: int, n_candidates: int) -> Any:
+    def choose_greedily(
+        self, kernel: str, linear: Any, tables: tuple, n_work: int, n_candidates: int, sizes: tuple[int, ...] = ()
+    ) -> Any:
         """By a kernel of `backends/cuda/selection.cuh` that works on so many numbers for each latent."""
         check_candidates(n_candidates, LANES)
         N, H = linear.shape
         chosen, n_slots = self.xp.empty((N, n_candidates), np.int32), min(N, _SLOTS)
-        work, sizes = self.empty(n_slots, n_work, H), (N, H, n_candidates, n_slots)
-        self.launch(kernel, (), n_slots, LANES, linear, *tables, *sizes, work, chosen)
+        if sizes:  # the work should fit into the cache beside a multiprocessor
+            fitting = _CACHE_BYTES // (n_work * H * self.dtype.itemsize)
+            n_slots = min(N, _SLOTS, _SLOTS // 16 * max(4, fitting // 4 * 4))
+        work, shape = self.empty(n_slots, n_work, H), (N, H, n_candidates, n_slots)
+        self.launch(kernel, sizes, n_slots, LANES, linear, *tables, *shape, work, chosen)
         return chosen
 
     @abstractmethod
@@ -95,9 +103,8 @@ class DeviceEStep(ABC):
     def put_all(self, *arrays: Any) -> list[Any]:
         """Several arrays of parameters by one copy."""
         given = [np.asarray(array) for array in arrays]
-        flat = self.put(np.concatenate([array.ravel() for array in given]))
-        parts = self.xp.split(flat, np.cumsum([array.size for array in given])[:-1].tolist())
-        return [part.reshape(array.shape) for part, array in zip(parts, given, strict=True)]
+        flat, ends = self.put(np.concatenate([array.ravel() for array in given])), accumulate(a.size for a in given)
+        return [flat[end - array.size : end].reshape(array.shape) for end, array in zip(ends, given, strict=True)]
 
     def empty(self, *shape: int) -> Any:
         return self.xp.empty(shape, self.dtype)
@@ -105,21 +112,48 @@ class DeviceEStep(ABC):
     def launch(self, name: str, sizes: tuple[int, ...], n_groups: int, lanes: int, *arguments: Any) -> None:
         self.runtime.launch(name, self.dtype, sizes, n_groups, lanes, *arguments)
 
+    def results(self, *shapes: tuple[int, ...]) -> "Results":
+        """Sums to be filled in on the device, and read by one copy."""
+        sizes = [prod(shape) for shape in shapes]
+        flat, ends = self.xp.empty(sum(sizes)), accumulate(sizes)
+        parts = [flat[end - n : end].reshape(s) for end, n, s in zip(ends, sizes, shapes, strict=True)]
+        return Results(flat, parts)
+
+    def read_results(self, results: "Results") -> list[np.ndarray]:
+        flat, first, arrays = self.runtime.read(results.flat), 0, []
+        for part in results.parts:
+            arrays.append(flat[first : first + part.size].reshape(part.shape))
+            first += part.size
+        return arrays
+
     def read(self, *arrays: Any) -> list[np.ndarray]:
         """Arrays in double precision, beside the processor, by one copy."""
         flat = self.xp.concatenate([array.ravel().astype(np.float64, copy=False) for array in arrays])
         parts = np.split(self.runtime.read(flat), np.cumsum([array.size for array in arrays])[:-1])
         return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
 
-    def cross_sums(self, left: Any, right: Any) -> Any:
+    def cross_sums(self, left: Any, right: Any, out: Any = None) -> Any:
         """left^T right, (H, D); single precision is summed in double, a few thousand rows at a time."""
+        total = self.xp.empty((left.shape[1], right.shape[1])) if out is None else out
         if self.dtype == np.float64:
-            return left.T @ right
-        total = self.xp.zeros((left.shape[1], right.shape[1]))
-        for first in range(0, len(left), _ROWS_AT_ONCE):
+            return self.xp.matmul(left.T, right, out=total)
+        total[...] = left[:_ROWS_AT_ONCE].T @ right[:_ROWS_AT_ONCE]
+        for first in range(_ROWS_AT_ONCE, len(left), _ROWS_AT_ONCE):
             rows = slice(first, first + _ROWS_AT_ONCE)
             total += left[rows].T @ right[rows]
         return total
+
+    def add_parts(self, parts: Any, out: Any) -> Any:
+        """out <- the sum over the first axis, in double precision."""
+        self.runtime.launch("add_parts", parts.dtype, (), out.size, LANES, parts, len(parts), out.size, out)
+        return out
+
+    def weighted_totals(self, weights: Any, a: Any, b: Any, out: Any) -> Any:
+        """out <- the sums of w_n, w_n a_n and w_n b_n, (3,)."""
+        n_parts = max(min(_GROUPS // 4, len(weights) // 64), 1)
+        sums = self.xp.empty((n_parts, 3))
+        self.launch("weighted_totals", (), n_parts, LANES, weights, a, b, len(weights), n_parts, sums)
+        return self.add_parts(sums, out)
 
     def row_squares(self, Y: Any, scale: Any) -> Any:
         """sum_d (scale_d y_d)^2 of each row, (N,)."""
@@ -127,20 +161,21 @@ class DeviceEStep(ABC):
         self.launch("row_squares", (), len(Y), LANES, Y, scale, len(Y), Y.shape[1], squares)
         return squares
 
-    def square_sums(self, Y: Any, weights: Any) -> Any:
+    def square_sums(self, Y: Any, weights: Any, out: Any = None) -> Any:
         """sum_n w_n y_nd^2, (D,); NaN where an entry is missing."""
+        out = self.xp.empty(Y.shape[1]) if out is None else out
         n_parts = self.parts(Y.shape[1], len(Y))
         sums = self.xp.empty((n_parts, Y.shape[1]))
         self.launch("square_sums", (), sums.size, 1, Y, weights, len(Y), Y.shape[1], n_parts, sums)
-        return sums.sum(axis=0)
+        return self.add_parts(sums, out)
 
-    def column_totals(self, rows: Any) -> Any:
+    def column_totals(self, rows: Any, out: Any = None) -> Any:
         """The sum of all rows in double precision, (H,)."""
-        N, H = rows.shape
+        (N, H), out = rows.shape, self.xp.empty(rows.shape[1]) if out is None else out
         n_parts = self.parts(H, N)
         sums = self.xp.empty((n_parts, H))
         self.launch("column_totals", (), n_parts * H, 1, rows, N, H, n_parts, sums)
-        return sums.sum(axis=0)
+        return self.add_parts(sums, out)
 
     def parts(self, n_columns: int, n_rows: int) -> int:
         """Into how many parts sums over rows are cut: it depends on the sizes alone."""
@@ -156,27 +191,48 @@ class DeviceEStep(ABC):
     def tops(self, n_candidates: int) -> Any:
         """The subsets of the first candidates that lanes take, as bits."""
         check_candidates(n_candidates, MOST_CANDIDATES)
-        return self.xp.asarray(first_subsets(n_candidates, self.max_active))
+        return self.runtime.constant(first_subsets, n_candidates, self.max_active)
 
     def by_latent(self, candidates: Any, n_latents: int) -> tuple[Any, Any]:
         """The pairs (row, place), counted as if candidates were flat, by latent; and where each latent begins."""
-        flat = candidates.ravel()
-        order = self.xp.argsort(flat, kind="stable")
-        starts = self.xp.searchsorted(flat[order], self.xp.arange(n_latents + 1, dtype=flat.dtype))
-        return order.astype(np.int64, copy=False), starts.astype(np.int64, copy=False)
+        (N, n_candidates), n_parts = candidates.shape, max(min(_GROUPS, len(candidates) // 32), 1)
+        counts, order = self.xp.zeros(n_latents * n_parts, np.int32), self.xp.empty(candidates.size, np.int32)
+        ends, sizes = self.xp.zeros(counts.size + 1, np.int32), (N, n_candidates, n_parts)
+        self.launch("count_candidates", (), n_parts, LANES, candidates, *sizes, counts)
+        self.xp.cumsum(counts, dtype=np.int32, out=ends[1:])
+        self.launch("order_candidates", (), n_parts, LANES, candidates, ends[1:], *sizes, counts, order)
+        return order, self.xp.ascontiguousarray(ends[::n_parts])
 
     def pair_sums(
-        self, values: Any, candidates: Any, weights: Any, active: int, second: int, H: int
-    ) -> tuple[Any, Any]:
+        self,
+        values: Any,
+        candidates: Any,
+        weights: Any,
+        active: int,
+        second: int,
+        out: tuple[Any, Any],
+        unit: Any = None,
+    ) -> None:
         """Sums over the rows of what candidates have: the value `active` + place, (H,), and their pairs, (H, H)."""
-        n_parts = max(_GROUPS // H, 1)
-        actives, pairs = self.xp.zeros((n_parts, H)), self.xp.zeros((n_parts, H, H))
-        where = candidates.shape[1], values.shape[1], active, second, H, n_parts
-        by_latent = self.by_latent(candidates, H)
+        H, n_tasks = len(out[1]), max(min(_GROUPS, candidates.size // 16), 1)
+        columns = next((n for n in _SHARED_COLUMNS if n >= H), 0)
+        actives, runs = self.xp.empty(n_tasks + H), (self.xp.empty if columns else self.xp.zeros)((n_tasks + H, H))
+        where = candidates.size, candidates.shape[1], values.shape[1], active, second, H, n_tasks
+        order, starts = self.by_latent(candidates, H)
         self.launch(
-            "pair_sums", (), n_parts * H, LANES, values, candidates, *by_latent, weights, *where, actives, pairs
+            "pair_sums", (columns,), n_tasks, LANES, values, candidates, order, starts, weights, *where, actives, runs
         )
-        return actives.sum(axis=0), pairs.sum(axis=0)
+        units = weights if unit is None else unit, unit is not None
+        self.launch("add_runs", (), H * H, 1, runs, starts, *units, H, H, n_tasks, out[1])
+        if active >= 0:
+            self.launch("add_runs", (), H, 1, actives, starts, weights, False, H, 1, n_tasks, out[0])
+
+
+class Results(NamedTuple):
+    """Arrays of double precision, one after the other in the memory of a device."""
+
+    flat: Any
+    parts: list[Any]
 
 
 def lanes_of(n_candidates: int) -> int:

@@ -75,17 +75,20 @@ class BinaryLinearOnDevice(DeviceEStep):
         n_candidates = candidates.shape[1]
         values = self.empty(N, 2 + n_candidates * (n_candidates + 1) // 2)
         s = terms.linear  # which is not needed any more, once its row is read
-        found = self._expectations(terms, candidates, weights, STATISTICS, values, s)
-        _, ss = self.pair_sums(values, candidates, weights, -1, 2, H)
-        double = weights.astype(np.float64, copy=False)
-        totals = self.xp.stack([double.sum(), *(double @ part.astype(np.float64, copy=False) for part in found)])
-        sums = self.column_totals(s)
-        squares = self.square_sums(terms.Y, weights).sum()
-        return self._settled(*self.read(totals, sums, ss, self.cross_sums(s, terms.Y), squares))
+        log_normaliser, energy = self._expectations(terms, candidates, weights, STATISTICS, values, s)
+        D = terms.Y.shape[1]
+        results = self.results((H, D), (H, H), (D,), (H,), (3,))
+        sy, ss, squares, sums, totals = results.parts
+        self.pair_sums(values, candidates, weights, -1, 2, (sums, ss))
+        self.weighted_totals(weights, log_normaliser, energy, totals)
+        self.column_totals(s, sums)
+        self.cross_sums(s, terms.Y, sy)
+        self.square_sums(terms.Y, weights, squares)
+        return self._settled(*self.read_results(results))
 
-    def _settled(self, totals, s, ss, sy, squares):
+    def _settled(self, sy, ss, squares, s, totals):
         weight, log_normaliser, energy = map(float, totals)
-        yy = float(squares)
+        yy = float(squares.sum())
         if np.isnan(yy):
             raise Unsupported("Missing values, NaN in X, have no kernel for a GPU. Use device='cpu', or fill them in.")
         np.fill_diagonal(ss, s)

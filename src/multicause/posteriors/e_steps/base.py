@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multicause.backends import numba_cpu
+from multicause.execution.chunks import Parts
 from multicause.execution.work_arrays import work_array
 from multicause.posteriors.base import EStepResult
 
-MOST_BYTES = 2**27  # of the sums of chunks that threads share
+MOST_BYTES = 2**27  # of the sums that threads share
 
 
 class Accumulated(NamedTuple):
@@ -32,40 +33,53 @@ class Totals(NamedTuple):
 
 
 class SharedSums(NamedTuple):
-    """An E-step of several chunks that any number of threads does together: each of them calls `work`."""
+    """An E-step of several chunks by a kernel of `backends.numba_cpu.whole_chunks`; threads call `work` together."""
 
-    kernel: Callable[[Any], None]  # of the team
+    kernel: Callable[..., bool]
     team: Any
+    arguments: tuple[Any, ...]  # the kernel's, after the team
     finish: Callable[[Totals, np.ndarray], tuple[np.ndarray, Any]]  # to F of each chunk, and the sums as statistics
 
     @classmethod
-    def of(cls, borders: np.ndarray, size: int, kernel: Any, finish: Any) -> "SharedSums | None":
-        """With `size` numbers to be added up for each chunk; those of many chunks are overwritten by the next ones.
+    def of(
+        cls, kernel: str, arguments: tuple[Any, ...], finish: Any, parts: Parts, size: int, space: tuple[int, int],
+        n_threads: int,
+    ) -> "SharedSums | None":  # fmt: skip
+        """With `size` numbers to be added up for each part, and space for (rows of each of its rows, columns).
 
-        None where they would take too much memory: all chunks' are there at once.
+        The next one overwrites the sums. None where they would take too much memory.
         """
-        n_chunks = len(borders) - 1
-        if n_chunks > 1 and 8 * n_chunks * size > MOST_BYTES:
+        teamwork, n_totals = numba_cpu.load("teamwork"), len(Totals._fields)
+        n_parts = len(parts.borders) - 1
+        n_rows = teamwork.n_rows_for(n_threads, n_parts, len(parts.firsts) - 1)
+        if n_rows > 1 and 8 * n_rows * size > MOST_BYTES:
             return None
-        sums = work_array("sums", (n_chunks, size)) if n_chunks > 1 else np.empty((1, size))
-        counters = np.zeros(2 * n_chunks + n_chunks.bit_length(), dtype=np.int64)
-        totals = np.zeros((n_chunks, len(Totals._fields)))
-        return cls(kernel, numba_cpu.load("teamwork").Team(borders, counters, sums, totals), finish)
+        n_threads = min(n_threads, n_parts)
+        shape = n_threads, space[0] * int(np.diff(parts.borders).max()), space[1]
+        spaces = work_array("spaces of threads", (shape[0] * shape[1], shape[2])).reshape(shape)
+        sums = work_array("sums", (n_rows, size + n_totals))
+        team = teamwork.team_of(*parts, sums, n_totals, spaces)
+        return cls(getattr(numba_cpu.load("whole_chunks"), kernel), team, arguments, finish)
 
-    def work(self) -> None:
-        self.kernel(self.team)
+    @property
+    def n_pieces(self) -> int:
+        """Threads that find a part to begin with, and space to work in."""
+        return len(self.team.spaces)
+
+    def work(self) -> bool:
+        """Parts until none is left; whether this thread has brought the sum over all of them."""
+        return self.kernel(self.team, *self.arguments)
 
     def stop(self) -> None:
-        """Let nobody begin another chunk."""
-        self.team.counters[0] = len(self.team.totals)
+        """Let nobody begin another part."""
+        self.team.counters[0] = len(self.team.chunk_of)
 
     def result(self) -> EStepResult | None:
         """Of all chunks; None where entries are missing."""
-        totals = Totals(*self.team.totals.T)
+        totals, row = Totals(*self.team.totals.T), int(self.team.counters[1])
         if np.isnan(totals.yy).any():
             return None
-        sums = self.team.sums[0] if len(self.team.sums) == 1 else self.team.sums[0].copy()
-        free_energies, statistics = self.finish(totals, sums)
+        free_energies, statistics = self.finish(totals, self.team.sums[row, : -len(totals)].copy())
         return EStepResult(added_up(free_energies), statistics)
 
 
@@ -145,18 +159,21 @@ class TruncatedEStep(ABC):
         raise TypeError(f"{type(self.model).__name__} does not say how certain its noiseless data are.")
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
+        self, X: np.ndarray, weights: np.ndarray, parts: Parts, n_candidates: int, greedy: bool, n_threads: int
     ) -> SharedSums | None:
-        """The E-step of the chunks of X between the borders, candidates by `select`; None where there is no short way.
+        """The E-step of some chunks of X, candidates by `select`; None where there is no short way.
 
         The same as `terms`, `select` and `accumulate` to rounding errors, in one compiled call for each thread: they
         take Python in turns, and wait for it after each call that does without.
         """
         return None
 
-    def sums(self, Y: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False) -> EStepResult | None:
+    def sums(
+        self, Y: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False, parts: Parts | None = None
+    ) -> EStepResult | None:
         """The same for one chunk, on this thread."""
-        shared = self.shared_sums(Y, np.array([0, len(Y)]), weights, n_candidates, greedy)
+        parts = Parts(np.array([0, len(Y)]), np.array([0, 1])) if parts is None else parts
+        shared = self.shared_sums(Y, weights, parts, n_candidates, greedy, 1)
         if shared is None:
             return None
         shared.work()

@@ -7,9 +7,11 @@ import numpy as np
 from scipy.special import logit
 
 from multicause.backends import numba_cpu
+from multicause.execution.chunks import Parts
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.binary_linear import BinaryLinearStatistics
 from multicause.models.dictionary_model import inverse_norms
+from multicause.models.intercept import NO_SUM, centred, has_intercept, lifted
 from multicause.models.subsets import subset_tree
 from multicause.posteriors.base import free_energy
 from multicause.posteriors.e_steps.base import Accumulated, SharedSums, Totals, TruncatedEStep, added_up
@@ -37,13 +39,14 @@ class BinaryLinearEStep(TruncatedEStep):
         self.kernel = numba_cpu.load("binary_linear")
         self.tempered_precision = beta / params.noise_variance
         self.projection = np.ascontiguousarray(params.components.T) * self.tempered_precision  # (D, H)
-        self.gram = params.components @ self.projection
+        self.gram = params.components @ params.components.T  # of a matrix and itself: half of a product
+        self.gram *= self.tempered_precision
         self.offset = beta * logit(params.activation) - 0.5 * np.diag(self.gram)
         self.log_noise = 0.5 * np.log(2.0 * np.pi * params.noise_variance)
         self.log_empty = np.log1p(-params.activation).sum() - model.n_features * self.log_noise
 
     def terms(self, Y: np.ndarray) -> RowTerms:
-        missing = np.isnan(Y)
+        missing, Y = np.isnan(Y), centred(self.params, Y)
         Overlaps = self.kernel.Overlaps
         if not missing.any():
             return self._terms(Y, _NOTHING, Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE))
@@ -102,7 +105,8 @@ class BinaryLinearEStep(TruncatedEStep):
         return means
 
     def reconstruct(self, terms: RowTerms, candidates: np.ndarray) -> np.ndarray:
-        return tiled_product(self.means(terms, candidates), np.ascontiguousarray(self.params.components))
+        mean = tiled_product(self.means(terms, candidates), np.ascontiguousarray(self.params.components))
+        return lifted(self.params, mean)
 
     def accumulate(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
         means = terms.linear  # which is not needed any more: a chunk's largest array is not made twice
@@ -116,23 +120,25 @@ class BinaryLinearEStep(TruncatedEStep):
             n_missing = weights @ (terms.overlaps.observed == 0.0).sum(axis=1)
             sy += sums.sy / np.sqrt(self.tempered_precision)
             yy += float(sums.yy[0] / self.tempered_precision + n_missing * self.params.noise_variance)
-        return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy), means)
+        y = NO_SUM
+        if has_intercept(self.params):
+            y = weights @ terms.Y
+            if terms.overlaps.partial.size:
+                y += ((weighted @ self.params.components) * (terms.overlaps.observed == 0.0)).sum(axis=0)
+        return Accumulated(free_energies, BinaryLinearStatistics(float(weights.sum()), s, sums.ss, sy, yy, y), means)
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
+        self, X: np.ndarray, weights: np.ndarray, parts: Parts, n_candidates: int, greedy: bool, n_threads: int
     ) -> SharedSums | None:
-        if self.model.selection_rule == "upper_bound" and not greedy:
+        if has_intercept(self.params) or (self.model.selection_rule == "upper_bound" and not greedy):
             return None
         D, H = self.projection.shape
         precision = np.full(D, 1.0 / self.params.noise_variance)
         constants = self.projection, self.offset, self._cosine_scale, precision, n_candidates, greedy
         overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)
-        tree, kernel = subset_tree(n_candidates, self.max_active), numba_cpu.load("whole_chunks").binary
-
-        def run(team: Any) -> None:
-            kernel(team, X, weights, constants, overlaps, tree, self.singletons)
-
-        return SharedSums.of(borders, H + H * H + H * D, run, self._finish)
+        tree, size = subset_tree(n_candidates, self.max_active), H + H * H + H * D
+        arguments = X, weights, constants, overlaps, tree, self.singletons
+        return SharedSums.of("binary", arguments, self._finish, parts, size, (1, H), n_threads)
 
     def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, BinaryLinearStatistics]:
         H = len(self.offset)

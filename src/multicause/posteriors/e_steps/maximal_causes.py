@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import logit
 
 from multicause.backends import numba_cpu
+from multicause.execution.chunks import Parts
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.maximal_causes import MaximalCausesStatistics
 from multicause.models.noises import LOG_2PI, GaussianNoise
@@ -103,18 +104,15 @@ class MaximalCausesEStep(MeanNoiseEStep):
         return Accumulated(free_energies, statistics, means)
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
+        self, X: np.ndarray, weights: np.ndarray, parts: Parts, n_candidates: int, greedy: bool, n_threads: int
     ) -> SharedSums | None:
         if not self.gaussian:
             return None
         H, D = self.tables.components.shape
         constants = (*self._constants, n_candidates)
-        tree, kernel = subset_tree(n_candidates, self.max_active), numba_cpu.load("whole_chunks").maxima
-
-        def run(team: Any) -> None:
-            kernel(team, X, weights, self.tables, constants, tree, self.singletons)
-
-        return SharedSums.of(borders, H + D + 2 * H * D, run, self._finish)
+        tree, size = subset_tree(n_candidates, self.max_active), H + D + 2 * H * D
+        arguments = X, weights, self.tables, constants, tree, self.singletons
+        return SharedSums.of("maxima", arguments, self._finish, parts, size, (1, H), n_threads)
 
     def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, MaximalCausesStatistics]:
         H, D = self.tables.components.shape

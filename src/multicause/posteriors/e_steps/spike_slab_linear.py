@@ -8,8 +8,10 @@ from scipy import linalg
 from scipy.special import logit
 
 from multicause.backends import numba_cpu
+from multicause.execution.chunks import Parts
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.base import combine
+from multicause.models.intercept import NO_SUM, centred, has_intercept, lifted
 from multicause.models.spike_slab_linear import SpikeSlabStatistics
 from multicause.models.subsets import subset_tree
 from multicause.posteriors.base import free_energy
@@ -60,6 +62,7 @@ class SpikeSlabEStep(TruncatedEStep):
 
     def terms(self, Y: np.ndarray) -> Groups:
         missing: np.ndarray = np.isnan(Y)
+        Y = centred(self.params, Y)
         rows, gappy = np.arange(len(Y)), missing.any(axis=1)
         if self.model.noise.shape != "full" or not gappy.any():
             return (self._independent_rows(rows, Y, missing),)
@@ -114,9 +117,8 @@ class SpikeSlabEStep(TruncatedEStep):
 
     def subset(self, terms: Groups, rows: np.ndarray) -> Groups:
         if len(terms) > 1:
-            return self.terms(
-                _merged(terms, [part.Y if part.gappy is None else part.gappy[None] for part in terms])[rows]
-            )
+            about_b = _merged(terms, [part.Y if part.gappy is None else part.gappy[None] for part in terms])
+            return self.terms(lifted(self.params, about_b)[rows])
         (whole,) = terms
         problem = whole.problem
         if problem.partial.size:
@@ -160,7 +162,8 @@ class SpikeSlabEStep(TruncatedEStep):
         return _merged(terms, [self._expectations(part, candidates)[1].x * self.unit for part in terms])
 
     def reconstruct(self, terms: Groups, candidates: np.ndarray) -> np.ndarray:
-        return tiled_product(self.codes(terms, candidates), np.ascontiguousarray(self.params.components))
+        mean = tiled_product(self.codes(terms, candidates), np.ascontiguousarray(self.params.components))
+        return lifted(self.params, mean)
 
     def accumulate(self, terms: Groups, candidates: np.ndarray, weights: np.ndarray) -> Accumulated:
         parts = [self._accumulate(part, candidates, weights[part.rows]) for part in terms]
@@ -174,9 +177,11 @@ class SpikeSlabEStep(TruncatedEStep):
         x, xx = self.unit * weighted.sum(axis=0), self.kernel.symmetric(moments.xx, self.unit)
         if part.gappy is None:
             xy = self.unit[:, None] * (weighted.T @ part.Y + self.whiten.back(moments.xy))
-            yy = self._squares(part.Y, weights, moments)
+            yy, y = self._squares(part.Y, weights, moments), weights @ part.Y
+            if has_intercept(self.params) and part.problem.partial.size:
+                y += (((self.unit * weighted) @ self.params.components) * (part.problem.observed == 0.0)).sum(axis=0)
         else:
-            xy, yy = self.model.complete(self.params, part.gappy, weight, x, xx)
+            y, xy, yy = self.model.complete(self.params, part.gappy, weight, x, xx)
         z, zz, ss = np.zeros(0), _NOTHING, _NOTHING
         if self.correlated:
             ss = self.kernel.symmetric(moments.ss, np.ones_like(self.unit))
@@ -184,25 +189,23 @@ class SpikeSlabEStep(TruncatedEStep):
             tt = self.kernel.symmetric(moments.tt, np.ones_like(self.unit))
             spread = weight * self.correlation + self.correlation @ tt @ self.correlation
             zz = np.outer(self.unit, self.unit) * spread
-        statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz, ss)
+        total = y if has_intercept(self.params) else NO_SUM
+        statistics = SpikeSlabStatistics(weight, weights @ moments.s, x, xx, xy, yy, z, zz, ss, total)
         return Accumulated(free_energies, statistics, moments.s)
 
     def shared_sums(
-        self, X: np.ndarray, borders: np.ndarray, weights: np.ndarray, n_candidates: int, greedy: bool = False
+        self, X: np.ndarray, weights: np.ndarray, parts: Parts, n_candidates: int, greedy: bool, n_threads: int
     ) -> SharedSums | None:
         """Of complete rows; those of correlated coefficients are slower by far than what lies between calls."""
-        if greedy or self.correlated or self.model.noise.shape == "full":
+        if greedy or self.correlated or self.model.noise.shape == "full" or has_intercept(self.params):
             return None
         D, H = self.projection.shape
         problem = self.complete
         constant, precision = problem.constant - self.log_odds, 1.0 / np.square(self.whiten.factor)
         constants = self.projection, self.slab_mean, constant, self.unit, precision, n_candidates
-        tree, kernel = subset_tree(n_candidates, self.max_active), numba_cpu.load("whole_chunks").slabs
-
-        def run(team: Any) -> None:
-            kernel(team, X, weights, problem, constants, tree, self.singletons)
-
-        return SharedSums.of(borders, 2 * H + D + H * H + H * D, run, self._finish)
+        tree, size = subset_tree(n_candidates, self.max_active), 2 * H + D + H * H + H * D
+        arguments = X, weights, problem, constants, tree, self.singletons
+        return SharedSums.of("slabs", arguments, self._finish, parts, size, (3, H), n_threads)
 
     def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, SpikeSlabStatistics]:
         D, H = self.projection.shape

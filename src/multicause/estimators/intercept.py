@@ -1,0 +1,55 @@
+"""Estimators of models that may have an intercept, b of y = b + W x."""
+
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, ClassVar
+
+from multicause._compat import StrOptions
+from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
+from multicause.estimators.em_estimator import Fit, is_far_from_zero
+from multicause.learning.em.search import Search
+from multicause.models import DataMoments
+
+
+@dataclass(eq=False, repr=False)
+class InterceptEstimator(TruncatedDictionaryEstimator):
+    """Base of those whose components add up to data that may lie anywhere."""
+
+    _: KW_ONLY
+    fit_intercept: Any = "auto"
+
+    _types_of_params: ClassVar[tuple[Any, Any]]  # without an intercept, and with one
+    _parameter_constraints = {
+        **TruncatedDictionaryEstimator._parameter_constraints,
+        "fit_intercept": ["boolean", StrOptions({"auto"})],
+    }
+
+    @property
+    def _has_intercept(self) -> bool:
+        """Whether the learned model has one; before it is learned, whether it is sure to have one."""
+        return hasattr(self, "intercept_") if self.fit_intercept == "auto" else bool(self.fit_intercept)
+
+    @property
+    def _params_type(self) -> Any:
+        return self._types_of_params[self._has_intercept]
+
+    @property
+    def _names_to_give(self) -> tuple[str, ...]:
+        return self._types_of_params[self.fit_intercept is not False]._fields
+
+    def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
+        fit = super()._fit_of(n_components, moments)
+        wanted = self.fit_intercept
+        if wanted == "auto":
+            finds_it = isinstance(fit.start, Search) and self.device == "cpu"
+            wanted = (finds_it and is_far_from_zero(moments)) or "intercept" in {*self._held, *(self.init or {})}
+        return fit._replace(model=replace(fit.model, intercept=bool(wanted)))
+
+    def _type_for(self, given: Mapping[str, Any]) -> Any:
+        return self._types_of_params[self._has_intercept or (self.fit_intercept == "auto" and "intercept" in given)]
+
+    def _as_before(self, model: Any) -> Any:
+        return replace(model, intercept=self._has_intercept)
+
+    def _without_kernel(self) -> str | None:
+        return "an intercept (fit_intercept)" if self._has_intercept else super()._without_kernel()
