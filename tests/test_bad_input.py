@@ -1,5 +1,6 @@
 """What is said to bad input, one fault at a time; see test_odd_inputs for all that may be combined."""
 
+import os
 import subprocess
 import sys
 from functools import partial
@@ -288,15 +289,15 @@ np.savez(sys.argv[1], **answers_of_all())
 """
 
 
-def test_all_estimators_work_without_the_compiler(tmp_path, monkeypatch):
+def test_all_estimators_work_without_the_compiler(tmp_path):
     from odd_inputs import answers_of_all
 
-    compiled = answers_of_all()  # first: Numba reads its environment again whenever it compiles
-    monkeypatch.setenv("NUMBA_DISABLE_JIT", "1")
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=":")
-    subprocess.run([sys.executable, "-c", UNCOMPILED, tmp_path / "answers.npz"], check=True, timeout=300)
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1", "PYTHONPATH": paths}
+    command = [sys.executable, "-c", UNCOMPILED, tmp_path / "answers.npz"]
+    subprocess.run(command, env=environment, check=True, timeout=300)
     uncompiled = np.load(tmp_path / "answers.npz")
-    for name, answer in compiled.items():
+    for name, answer in answers_of_all().items():
         assert_allclose(uncompiled[name], answer, rtol=1e-6, atol=1e-8, err_msg=name)
 
 
