@@ -19,16 +19,18 @@ from multicause.posteriors.truncated import TruncatedPosterior
 Standardise = Callable[[Chunk, np.ndarray], np.ndarray]  # rows, where a chunk has its own
 _MOST_LLOYD_STEPS = 10
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
+_ALIKE = 1e-6  # nats per data point: less does not tell two starts from the same clusters in another order
 
 
 def best_clusters(em: EM, rng: np.random.Generator, n_starts: int) -> Any:
     """The parameters with the largest free energy of several starts: two clusters in one place never part again."""
     best, largest = None, -np.inf
+    weight = sum(chunk.row_weights().sum() for chunk in em.chunks)
     for _ in range(n_starts):
         params = start_clusters(em, rng)
         free_energy = em.expectations(params).free_energy if n_starts > 1 else np.inf
         em.executor.forget(em.chunks)  # its candidates: they are none of the next start's
-        if best is None or free_energy > largest:
+        if best is None or free_energy > largest + _ALIKE * weight:
             best, largest = params, free_energy
     return best
 
