@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from multicause import GSC, MCA, InvECA, LinCA, TruncatedGaussianMixture, load_model
 from multicause.datasets import make_bars, make_scenes
-from multicause.execution import InProcess, chunks_of, dask_worker, on
+from multicause.execution import InProcess, chunks_of, dask_worker, on, work_arrays
 from multicause.execution.dask_cluster import DaskCluster
 from multicause.execution.dask_worker import total
 from multicause.learning import Annealing, DataClassification
@@ -154,6 +154,8 @@ def test_nothing_is_left_on_the_workers(client, X):
     clone(ESTIMATORS["monotone"]).fit(X, executor=client)
     client.run(lambda: None)
     assert not dask_worker._memories
+    kept = client.submit(lambda _: len(work_arrays._kept.buffers), 0, pure=False)
+    assert kept.result() == 0
 
 
 def test_a_cluster_without_workers_is_given_up(X):

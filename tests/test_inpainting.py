@@ -130,11 +130,23 @@ def test_what_missing_pixels_hold_does_not_matter(clean):
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize("scale", [1e-3, 257.0])
+@pytest.mark.parametrize("scale", [1e-3, 257.0, 1e-160, 1e45, 1e160])
 def test_the_scale_of_the_image_does_not_matter(clean, scale):
     missing = np.random.default_rng(1000).random(clean.shape) < 0.5
     one, other = (inpaint_image(image, missing, **QUICK).image for image in (clean, scale * clean))
     assert np.abs(other / scale - one).max() < 1e-3
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_an_image_may_be_as_narrow_as_a_patch(across):
+    rng = np.random.default_rng(1000)
+    image = rng.normal(size=(100, 8))
+    missing = rng.random(image.shape) < 0.3
+    if across:
+        image, missing = image.T, missing.T
+    result = inpaint_image(image, missing, **QUICK).image
+    assert np.isfinite(result).all()
+    np.testing.assert_array_equal(result[~missing], image[~missing])
 
 
 def test_integers_stay_integers_and_colours_stay_colours(clean):

@@ -10,10 +10,11 @@ from sklearn.base import clone
 from multicause import GSC, LinCA, load_model, save_model
 from multicause.datasets import make_bars
 from multicause.experiments.plain_data import share_found
-from multicause.models import BinaryLinear
+from multicause.models import BinaryLinear, NonnegativeLinear
 from multicause.models.additions import additions_to
 from multicause.models.dictionary_model import PROXIMAL, InterceptParams
 from multicause.models.intercept import regress_with_constant
+from multicause.models.weighted_median import weighted_median
 from multicause.testing import all_states, brute_force
 
 from cases import LINEAR, SPIKE_SLAB
@@ -153,3 +154,58 @@ def test_what_it_has_no_place_for_is_refused():
             components=BARS.components, activation=0.2, noise_variance=1.0, intercept=0.0, fit_intercept=False
         )
     assert "intercept_" not in vars(clone(LinCA(10)).fit(X))
+
+
+@pytest.mark.parametrize("estimator", [LinCA, GSC])
+def test_a_weight_of_two_is_a_row_given_twice_far_from_zero(estimator):
+    X = directions()[0][:400] + OFFSET
+    weights = np.random.default_rng(0).integers(0, 4, len(X))
+    fit, repeated = (estimator(6, random_state=0, max_iter=5, tol=0.0) for _ in range(2))
+    fit.fit(X, sample_weight=weights)
+    repeated.fit(np.repeat(X, weights, axis=0))
+    assert_allclose(fit.free_energy_[-1], repeated.free_energy_[-1], rtol=1e-9)
+    assert_allclose(fit.intercept_, repeated.intercept_, rtol=1e-9)
+
+
+def test_a_weighted_median_takes_rows_as_often_as_their_weights_say_and_what_is_seen_alone():
+    rng = np.random.default_rng(0)
+    X, weights = rng.normal(size=(40, 5)), rng.integers(0, 4, 40)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 4] = np.nan
+    repeated = np.repeat(X[:, :4], weights, axis=0)
+    for unit in (1.0, 0.3):
+        found = weighted_median(X, weights * unit)
+        assert_array_equal(found[:4], np.nanmedian(repeated, axis=0))
+        assert np.isnan(found[4])
+
+
+def test_the_noise_does_not_grow_with_the_offset():
+    X = directions()[0]
+    near, far = (LinCA(6, random_state=0, max_iter=20).fit(X + by) for by in (20.0, 1e8))
+    assert_allclose(far.noise_variance_, near.noise_variance_, rtol=1e-4)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*rounding errors")
+        LinCA(6, random_state=0, max_iter=2, tol=0.0).fit(X + 1e8)
+
+
+def test_an_intercept_is_not_dropped_from_a_fitted_model():
+    X = BARS.X + OFFSET
+    fit = LinCA(10, random_state=0).fit(X)
+    fit.set_params(fit_intercept=False)
+    for question in (fit.score, fit.reconstruct, fit.predict_proba):
+        with pytest.raises(ValueError, match="it has intercept_, which fit_intercept=False leaves out"):
+            question(X)
+    with pytest.warns(match="far from 0"):
+        assert not hasattr(fit.fit(X), "intercept_")
+
+
+def test_a_warm_fit_cannot_hold_what_it_does_not_have():
+    fit = LinCA(10, random_state=0, warm_start=True).fit(BARS.X)
+    fit.set_params(init={"intercept": 20.0}, fixed="intercept")
+    with pytest.raises(ValueError, match=r"must hold names among .* Got 'intercept' instead"):
+        fit.fit(BARS.X)
+
+
+def test_components_without_a_sign_have_no_intercept():
+    with pytest.raises(TypeError, match="NonnegativeLinear has no intercept"):
+        NonnegativeLinear(3, 4, intercept=True)

@@ -202,6 +202,23 @@ def test_a_handler_of_ones_own_is_asked_instead():
         signal.signal(signal.SIGINT, before)
 
 
+def test_an_interrupt_at_the_very_end_of_a_watch_rises_after_it(monkeypatch):
+    before, set_handler = signal.getsignal(signal.SIGINT), signal.signal
+
+    def pressed(number, handler):
+        if handler is before:
+            ctrl_c()
+        return set_handler(number, handler)
+
+    def watch():
+        with interrupts.watched():
+            monkeypatch.setattr(interrupts.signal, "signal", pressed)
+
+    with pytest.raises(KeyboardInterrupt):
+        watch()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
 def test_ignored_signals_stay_ignored():
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

@@ -1,7 +1,7 @@
 """The EM driver: what never falls, what adds up, what each schedule does, and why a fit ends."""
 
 import json
-from threading import Barrier, Event
+from threading import Barrier, Event, current_thread, main_thread
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from multicause.datasets import make_bars
 from multicause.estimators import ETNMF, LinCA
 from multicause.execution import InProcess, split
 from multicause.execution.crew import Crew
-from multicause.execution.in_process import effective_threads
+from multicause.execution.in_process import effective_threads, executor_here
 from multicause.experiments.callbacks import Listener
 from multicause.learning import EM, Annealing, ConditionalCooling, DataClassification, Plan, Stop, run
 from multicause.learning.em.em import keep_best
@@ -127,6 +127,21 @@ def test_an_error_in_a_chunk_is_passed_on_and_ends_the_reduction():
     with InProcess(2) as executor, pytest.raises(ZeroDivisionError):
         executor.map_reduce(fail_early, range(1000), lambda a, b: a + b)
     assert len(done) < 100
+
+
+def test_without_chunks_there_is_nothing_to_wait_for():
+    with InProcess(2) as executor, pytest.raises(ValueError, match="no chunks"):
+        executor.map_reduce(lambda i: i, [], lambda a, b: a + b)
+
+
+def test_a_search_beside_a_cluster_has_threads_of_its_own():
+    class Elsewhere(InProcess):
+        is_here = False
+
+    with executor_here(Elsewhere()) as executor:
+        assert list(executor.map(lambda _: current_thread() is main_thread(), range(3))) == [False] * 3
+    with InProcess() as here, executor_here(here) as executor:
+        assert executor is here
 
 
 def test_threads_run_chunks_in_order_and_pass_errors_on():

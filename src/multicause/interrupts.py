@@ -84,6 +84,7 @@ def watched(*more: int) -> Iterator[Watch]:
             signal.signal(number, watch.receive)
         yield watch
     finally:
+        watch.held = True  # one more must not rise before those who came first are back
         _watch = None
         exec("")  # Python would remember, until its own end, an interrupt that rose in an import and was answered
         for number, handler in watch.before.items():

@@ -178,11 +178,12 @@ class EMEstimator(MulticauseEstimator):
         with self._executor(X) as executor:
             chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = data_moments(executor, chunks)
-            _warn_of_offset(moments)
             fit = self._fit_of(n_components, moments)
             fit = fit._replace(model=self._as_before(fit.model)) if self._is_warm else fit
-            if self._is_about_zero and not fit.model.intercept and is_far_from_zero(moments):
-                _warn_of_background(type(self).__name__)
+            if not (self._is_about_zero and fit.model.intercept):
+                _warn_of_offset(moments)
+                if self._is_about_zero and is_far_from_zero(moments):
+                    _warn_of_background(type(self).__name__)
             em = EM(fit.model, fit.posterior, fit.schedule, executor, chunks, moments, fit.monotone)
             try:
                 outcome = self._best_of_restarts(em, fit, X, keeping)

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from multicause._compat import StrOptions
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.em_estimator import Fit, is_far_from_zero
@@ -35,7 +37,15 @@ class InterceptEstimator(TruncatedDictionaryEstimator):
 
     @property
     def _names_to_give(self) -> tuple[str, ...]:
-        return self._types_of_params[self.fit_intercept is not False]._fields
+        return self._types_of_params[self._has_intercept if self._is_warm else self.fit_intercept is not False]._fields
+
+    def _params(self) -> Any:
+        if hasattr(self, "intercept_") and not self._has_intercept:
+            raise ValueError(
+                f"This {type(self).__name__} was fitted with other settings: it has intercept_, which "
+                "fit_intercept=False leaves out. Fit it again, with warm_start=False."
+            )
+        return super()._params()
 
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
         fit = super()._fit_of(n_components, moments)
@@ -43,6 +53,8 @@ class InterceptEstimator(TruncatedDictionaryEstimator):
         if wanted == "auto":
             finds_it = isinstance(fit.start, Search) and self.device == "cpu"
             wanted = (finds_it and is_far_from_zero(moments)) or "intercept" in {*self._held, *(self.init or {})}
+        if wanted:  # data are then about it, and rounding errors as small as theirs about the mean
+            fit = super()._fit_of(n_components, moments._replace(mean=np.zeros_like(moments.mean)))
         return fit._replace(model=replace(fit.model, intercept=bool(wanted)))
 
     def _type_for(self, given: Mapping[str, Any]) -> Any:

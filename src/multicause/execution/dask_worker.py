@@ -11,6 +11,7 @@ from distributed import get_worker
 
 from multicause.execution.chunks import Chunk
 from multicause.execution.in_process import InProcess, single_threaded_blas
+from multicause.execution.work_arrays import forget_work_arrays
 
 _KERNELS = "multicause.backends.numba_cpu"
 
@@ -69,13 +70,16 @@ def run_bundle(
     missing = tuple(order.group for order in orders if order.group not in pasts and not _remembers(order))
     if missing:
         return Missing(missing)
-    with single_threaded_blas:
-        for order, values, shares in zip(orders, rows, weights, strict=True):
-            before = _memory_of(order, values, pasts.get(order.group, []))
-            chunks = _chunks(order, values, shares, [dict(memory) for memory in before])
-            found = list(map(run, chunks)) if combine is None else InProcess().map_reduce(run, chunks, combine)
-            nodes[0, order.group] = found
-            changed |= _keep(order, [chunk.memory for chunk in chunks], before)
+    try:
+        with single_threaded_blas:
+            for order, values, shares in zip(orders, rows, weights, strict=True):
+                before = _memory_of(order, values, pasts.get(order.group, []))
+                chunks = _chunks(order, values, shares, [dict(memory) for memory in before])
+                found = list(map(run, chunks)) if combine is None else InProcess().map_reduce(run, chunks, combine)
+                nodes[0, order.group] = found
+                changed |= _keep(order, [chunk.memory for chunk in chunks], before)
+    finally:
+        forget_work_arrays()  # a worker's threads do not end with the fit
     return Answer(nodes if combine is None else merged(nodes, combine), changed, get_worker().address)
 
 

@@ -4,7 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import partial
 from threading import Lock
 from typing import Any, Generic, Protocol, TypeVar
@@ -136,6 +136,8 @@ class InProcess:
 
         `together` may know of a way to the same result in which threads do not meet in Python for each chunk.
         """
+        if not chunks:
+            raise ValueError("There are no chunks, and so nothing to combine: data need at least one row.")
         if self._crew is None:
             tree = _Reduction(task, chunks, combine)
             tree.work()  # outside its context there are no threads
@@ -181,6 +183,11 @@ class InProcess:
         for chunk, kept in zip(chunks, values, strict=True):
             for value in kept:
                 chunk.remember(value)
+
+
+def executor_here(executor: Any) -> AbstractContextManager[InProcess]:
+    """The executor itself, where its threads are of this process; else such threads, for a while."""
+    return nullcontext(executor) if executor.is_here else InProcess(effective_threads(None))
 
 
 def _fulfil(future: "Future[Result]", task: Callable[..., Result], *arguments: Any) -> None:

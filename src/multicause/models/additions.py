@@ -18,6 +18,7 @@ from multicause.models.noises import GaussianNoise
 from multicause.models.poisson_linear import PoissonLinear
 from multicause.models.priors import RAREST
 from multicause.models.spike_slab_linear import SpikeSlabLinear
+from multicause.models.weighted_median import weighted_median
 
 LARGEST_SHARE = 0.9  # of the data in which a latent that is put in may be active
 _LEAST_SEEN = 0.05  # share of its data points in which a dimension of a maximal latent is seen, to learn it from them
@@ -64,13 +65,12 @@ class Additions:
             intercept=params.intercept + params.components[on].sum(axis=0),
         )
 
-    def at_rest(self, params: Params, X: np.ndarray) -> Params:
+    def at_rest(self, params: Params, X: np.ndarray, weights: np.ndarray) -> Params:
         """The same where half of the data are below the intercept: most latents are off most of the time."""
         if not has_intercept(params) or "intercept" in self.model.fixed:
             return params
-        seen = ~np.isnan(X).all(axis=0)
-        median = np.where(seen, np.nanmedian(np.where(seen, X, 0.0), axis=0), params.intercept)
-        return params._replace(intercept=median)
+        middle = weighted_median(X, weights)
+        return params._replace(intercept=np.where(np.isnan(middle), params.intercept, middle))
 
     def seeds(self, params: Params, Y: np.ndarray, mean: np.ndarray, smooth: np.ndarray, rows: np.ndarray) -> Params:
         """Latents that each explain what is left of one data point; `smooth` is that with less noise, (C, D)."""

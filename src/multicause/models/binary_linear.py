@@ -140,6 +140,13 @@ class NonnegativeLinear(BinaryLinear):
     selection_rule: ClassVar[Literal["cosine", "upper_bound"]] = "upper_bound"
     n_partial_steps: ClassVar[int] = 20
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.intercept:
+            raise TypeError(
+                "NonnegativeLinear has no intercept: the M-step beside one has no limits. Use BinaryLinear."
+            )
+
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:
         """Small entries, a third of the data's spread: parts grow from them more reliably than from the mean."""
         spread = np.sqrt(moments.variance) / 3.0

@@ -61,6 +61,12 @@ def check_known_pixels(known: np.ndarray) -> None:
         raise ValueError(f"Every pixel of image is {known.flat[0]:.6g}: there is nothing to learn. Give another image.")
 
 
+def unit_of(pixels: np.ndarray) -> float:
+    """1, or, where the square of a value would leave single precision, a power of two near the image's range."""
+    exponent = np.log2(float(np.ptp(pixels)))
+    return 1.0 if -20.0 < exponent < 40.0 else float(2.0 ** np.round(exponent))
+
+
 class PatchModel:
     """Spike-and-slab sparse coding of patches, whose mean of each colour may be taken off first and put back last."""
 

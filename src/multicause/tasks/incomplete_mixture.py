@@ -5,10 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from multicause.backends import numba_cpu
-from multicause.execution.in_process import effective_threads
+from multicause.execution.in_process import effective_threads, single_threaded_blas
 
 BLOCK_ROWS = 4096
 START_ROUNDS = 5  # of k-means
@@ -67,7 +66,7 @@ class IncompleteMixture:
 
     def fit(self, X: Any, guess: Any, iterations: Iterable[Any]) -> "IncompleteMixture":
         """Learn from rows with gaps (NaN), and a guess of them without; a second fit goes on from the first."""
-        with threadpool_limits(1, user_api="blas"):
+        with single_threaded_blas:
             if self.params_ is None:
                 self.params_ = self._start(guess)
                 self._doubt = 0.05 * float(guess.var())
@@ -82,7 +81,7 @@ class IncompleteMixture:
     def fill(self, X: Any, guess: Any) -> Filled:
         """Posterior means and variances of rows with gaps (NaN)."""
         observed = np.isfinite(X)
-        with threadpool_limits(1, user_api="blas"):
+        with single_threaded_blas:
             return self._expect(np.where(observed, X, 0.0), observed, guess, with_moments=False)[0]
 
     @property

@@ -12,7 +12,15 @@ from sklearn.utils import check_random_state
 from multicause.short_repr import short_repr
 from multicause.tasks.devices import task_device
 from multicause.tasks.gap_noise import noise_level_of_known
-from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
+from multicause.tasks.images import (
+    PatchModel,
+    as_image,
+    check_known_pixels,
+    check_patch_size,
+    check_value_range,
+    like,
+    unit_of,
+)
 from multicause.tasks.incomplete_mixture import IncompleteMixture
 from multicause.tasks.patches import Patches, some_of, with_progress
 from multicause.tasks.weighted_merge import WeightedMerge
@@ -146,6 +154,8 @@ def inpaint_image(
     check_patch_size(pixels, patch_size)
     check_value_range(value_range)
     check_known_pixels(pixels[~missing])
+    unit = unit_of(pixels[~missing])
+    pixels /= unit
     pixels[missing] = np.nan
     random_state = check_random_state(random_state)
     subtract_mean = by_gsc if subtract_mean is None else subtract_mean
@@ -155,16 +165,17 @@ def inpaint_image(
         settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
         found = _by_gsc(gaps, subtract_mean, max_patches or GSC_PATCHES, random_state, settings)
     else:
-        settings = {**MIXTURE_SETTINGS, "n_components": n_components, "noise_level": noise_level, **settings}
+        told = None if noise_level is None else noise_level / unit
+        settings = {**MIXTURE_SETTINGS, "n_components": n_components, "noise_level": told, **settings}
         found = _by_mixtures(gaps, subtract_mean, max_patches or MIXTURE_PATCHES, random_state, settings)
     whole, variance, estimator, level = found
-    result = like(image, whole, value_range)
-    uncertainty = None if variance is None else np.sqrt(np.maximum(variance, 0.0)).reshape(result.shape)
+    result = like(image, whole * unit, value_range)
+    uncertainty = None if variance is None else unit * np.sqrt(np.maximum(variance, 0.0)).reshape(result.shape)
     if keep_known:
         result[~missing] = np.asarray(image)[~missing]
         if uncertainty is not None:
             uncertainty[~missing] = 0.0
-    return InpaintedImage(result, estimator, level, uncertainty)
+    return InpaintedImage(result, estimator, level * unit, uncertainty)
 
 
 class Place(NamedTuple):

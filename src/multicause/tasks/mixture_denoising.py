@@ -15,6 +15,7 @@ from multicause.models import combine
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.posteriors import TruncatedPosterior
 from multicause.tasks.clipping import clipped_share
+from multicause.tasks.images import unit_of
 from multicause.tasks.noise_level import estimate_noise_level
 from multicause.tasks.patches import Merge, Patches, some_of, with_progress
 
@@ -59,7 +60,7 @@ def clean(
 
     Three colours are turned into brightness and two differences, which leaves the noise as it is.
     """
-    unit = _unit(pixels)
+    unit = unit_of(pixels)
     turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
     mean = pixels.mean(axis=(0, 1))
     channels = _turned(pixels, turn / unit, -mean @ turn / unit, np.float32)
@@ -86,12 +87,6 @@ def clean(
     uncertainty *= np.float32(unit)
     estimator = estimators[0] if unit == 1.0 else _in_units(estimators[0], unit)
     return Cleaned(_turned(cleaned, turn.T * unit, mean, np.float64), uncertainty, level * unit, estimator)
-
-
-def _unit(pixels: np.ndarray) -> float:
-    """1, or, where the square of a value would leave single precision, a power of two near the image's range."""
-    exponent = np.log2(float(np.ptp(pixels)))
-    return 1.0 if -20.0 < exponent < 40.0 else float(2.0 ** np.round(exponent))
 
 
 def _in_units(mixture: TruncatedGaussianMixture, unit: float) -> TruncatedGaussianMixture:

@@ -35,8 +35,8 @@ class Patches:
         return self._windows[rows, columns].reshape(len(positions), -1)
 
     def band(self, rows: slice) -> np.ndarray:
-        """The patches of a band, (n, D)."""
-        return self._windows[rows].reshape(-1, self.n_pixels)
+        """The patches of a band, (n, D), never a view of the image."""
+        return np.array(self._windows[rows], order="C").reshape(-1, self.n_pixels)
 
     def bands(self) -> list[slice]:
         """All rows of positions, cut into bands of about BAND_BYTES."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from multicause import interrupts
-from multicause.execution.in_process import InProcess
+from multicause.execution.in_process import executor_here
 from multicause.execution.reproducible_matmul import TILE
 from multicause.learning.em.em import EM, Started
 from multicause.learning.em.local_em import LocalEM, Standing
@@ -21,6 +21,7 @@ from multicause.learning.em.proposals import choose_beside_each_other
 from multicause.learning.initialisation.objects import towards_the_middle, unused_border
 from multicause.learning.initialisation.rows import draw_rows, sample_rows
 from multicause.models.translated_occlusion import ABSENT, OcclusionParams
+from multicause.models.weighted_median import weighted_median
 from multicause.posteriors.placed import PlacedPosterior
 
 _LEAST_ROWS_PER_OBJECT = 3  # in fewer images there is nothing to be found
@@ -79,15 +80,15 @@ class ObjectSearch:
         if n_distinct < _LEAST_ROWS_PER_OBJECT * model.n_components:
             return params
         weights = weights * (min(n_distinct, len(X)) / weights.sum())  # counts of images, whatever their unit
-        executor = em.executor if em.executor.is_here else InProcess()
         given: Any = em.posterior
         posterior: Any = PlacedPosterior(given.n_candidates, 1, given.max_active)
-        local = LocalEM(model, posterior, executor, executor.split(X, model.n_components, TILE, weights))
-        searching = _Searching(self, local, X, weights, rng)
-        try:
-            return searching.run(params)
-        except KeyboardInterrupt as interrupted:
-            raise interrupts.Interrupted(Started(searching.so_far or params, em.posterior)) from interrupted
+        with executor_here(em.executor) as executor:
+            local = LocalEM(model, posterior, executor, executor.split(X, model.n_components, TILE, weights))
+            searching = _Searching(self, local, X, weights, rng)
+            try:
+                return searching.run(params)
+            except KeyboardInterrupt as interrupted:
+                raise interrupts.Interrupted(Started(searching.so_far or params, em.posterior)) from interrupted
 
 
 class _Searching:
@@ -257,7 +258,8 @@ class _Searching:
         """
         if not len(rows):
             return
-        usual = np.median(_windows(self.images, self.model.component_shape, rows, *corners), axis=0)
+        windows = _windows(self.images, self.model.component_shape, rows, *corners)
+        usual = weighted_median(windows.reshape(len(rows), -1), self.weights[rows]).reshape(windows.shape[1:])
         error = _MEDIAN * params.noise_variance / len(rows)
         no_background = np.square(usual - params.background).sum(axis=-1) > _NO_BACKGROUND**2 * error
         elsewhere = np.square(usual - component).sum(axis=-1) > _ASTRAY**2 * params.noise_variance

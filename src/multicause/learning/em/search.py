@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from multicause import interrupts
-from multicause.execution.in_process import InProcess
+from multicause.execution.in_process import InProcess, executor_here
 from multicause.learning.em.em import Started
 from multicause.learning.em.local_em import LocalEM, Standing
 from multicause.learning.em.proposals import Proposals, are_alike, choose_beside_each_other, smoothed, some_of
@@ -84,12 +84,19 @@ class Search:
         if n_distinct < _LEAST_ROWS_PER_LATENT * model.n_components:
             return Started(drawn, em.posterior)
         weights = weights * (min(n_distinct, len(X)) / weights.sum())  # counts of rows, whatever their unit
+        sample = Sample(X, weights, np.arange(len(X)))
+        with executor_here(em.executor) as executor:
+            return self._found(em, executor, additions, drawn, sample, rng)
+
+    def _found(
+        self, em: Any, executor: InProcess, additions: Additions, drawn: Any, sample: "Sample", rng: np.random.Generator
+    ) -> Started:
+        """What the search finds in a sample, and EM makes of it there."""
+        model, (X, weights, _) = em.model, sample
         kept = (additions.n_candidates, additions.max_active)
         posterior, judging = (self._keeping(em, additions, *(one or kept)) for one in (kept, additions.judging))
-        executor = em.executor if em.executor.is_here else InProcess()
         local = LocalEM(additions.learner, posterior, executor, executor.split(X, model.n_components, weights=weights))
-        sample = Sample(X, weights, np.arange(len(X)))
-        nothing = additions.at_rest(additions.nothing(drawn), X)
+        nothing = additions.at_rest(additions.nothing(drawn), X, weights)
         as_it_learns = replace(local, model=model, posterior=replace(em.posterior, monotone=False))
 
         def completed(found: Any) -> Any:
