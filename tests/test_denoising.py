@@ -134,7 +134,7 @@ def test_an_image_without_noise_stays_as_it_is():
     assert not result.uncertainty.any()
 
 
-@pytest.mark.parametrize("shape", [(9, 8), (8, 300), (11, 13, 3)])
+@pytest.mark.parametrize("shape", [(9, 8), (9, 9), (10, 10), (8, 300), (11, 13, 3)])
 def test_small_images_are_cleaned(shape):
     image = np.random.default_rng(0).normal(size=shape)
     result = denoise_image(image, random_state=0)

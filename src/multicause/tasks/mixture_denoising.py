@@ -110,10 +110,10 @@ def _turned(pixels: np.ndarray, turn: np.ndarray, offset: np.ndarray, dtype: Any
 
 
 def _suitable_patch_size(channels: np.ndarray, noise_level: float) -> int:
-    """Larger patches where noise is strong: more pixels tell which patches are alike."""
-    contrast = np.sqrt(max(channels[:, :, 0].var() - noise_level**2, 0.0))
-    wanted = LARGE_PATCH_SIZE if noise_level > STRONG_NOISE * contrast else PATCH_SIZE
-    return min(wanted, *channels.shape[:2])
+    """Larger patches where noise is strong, more pixels tell which patches are alike, and there are enough of them."""
+    contrast, least = np.sqrt(max(channels[:, :, 0].var() - noise_level**2, 0.0)), min(channels.shape[:2])
+    is_noisy, is_large = noise_level > STRONG_NOISE * contrast, least >= 2 * LARGE_PATCH_SIZE
+    return LARGE_PATCH_SIZE if is_noisy and is_large else min(PATCH_SIZE, least)
 
 
 def _suitable_n_components(n_patches: int) -> int:
