@@ -17,7 +17,7 @@ from multicause.datasets import make_bars
 from multicause.estimators import devices
 from multicause.execution import InProcess, OnDevice, split
 from multicause.files import user_cache_folder
-from multicause.learning import Annealing, Stop
+from multicause.learning import Annealing, DataClassification, Stop
 from multicause.models import combine
 from multicause.posteriors import TruncatedPosterior
 from multicause.posteriors.device_steps import Unsupported
@@ -218,6 +218,17 @@ def test_annealed_fits_are_those_of_the_processor(device):
     here, there = (MCA(8, device=name, **settings).fit(X) for name in ("cpu", "cuda"))
     assert there.free_energy_ == pytest.approx(here.free_energy_, rel=1e-9)
     assert there.components_ == pytest.approx(here.components_, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [LinCA, ETNMF, MCA])
+def test_data_are_classified_as_by_the_processor(device, estimator):
+    """Weights that change from one step to the next must reach the device."""
+    annealing = Annealing(1.5, classification=DataClassification())
+    settings = {"annealing": annealing, "max_iter": 10, "random_state": 0, **ESTIMATORS[estimator]}
+    here, there = (estimator(8, device=name, **settings).fit(data_for(estimator)) for name in ("cpu", "cuda"))
+    assert there.free_energy_ == pytest.approx(here.free_energy_, rel=1e-9)
+    assert there.components_ == pytest.approx(here.components_, rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize("n_candidates", [6, 4])

@@ -62,7 +62,7 @@ class DeviceChunk(Chunk):
     """A chunk whose rows are asked for where the device can work on them."""
 
     data: Any = field(default=None, repr=False)  # DeviceData, the same of all chunks
-    _placed: Any = field(default=None, repr=False, compare=False)  # weights, where the rows stay on the device, too
+    _placed: Any = field(default=None, init=False, repr=False, compare=False)  # its weights, where the rows stay there
 
     @property
     def runtime(self) -> Any:
