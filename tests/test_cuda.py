@@ -287,6 +287,55 @@ def test_auto_takes_the_processor_for_little_data_or_without_a_kernel(device, mo
     assert GSC(8, device="auto", slab="full")._device_for(X) == "cpu"
 
 
+@pytest.mark.parametrize("as_given", [np.asarray, lambda X: [X[:100], X[100:]]], ids=["array", "blocks"])
+@pytest.mark.parametrize("estimator", [LinCA, GSC])
+def test_missing_values_are_refused_by_every_question(device, estimator, as_given, monkeypatch):
+    """Kernels would answer something; with "auto" the processor answers, as it does where there is no GPU."""
+    X = data_for(estimator)
+    gaps = X.copy()
+    gaps[5, 2] = np.nan
+    model = estimator(8, device="cuda", max_iter=2, tol=0.0, random_state=0, fit_intercept=False).fit(X)
+    monkeypatch.setattr(devices, "_WORTH_IT", 1)
+    for question in ("transform", "predict_proba", "reconstruct", "score_samples", "score"):
+        with pytest.raises(Unsupported, match="NaN in X, have no kernel for a GPU"):
+            getattr(model.set_params(device="cuda"), question)(as_given(gaps))
+        found = getattr(model.set_params(device="auto"), question)(as_given(gaps))
+        assert np.array_equal(found, getattr(model.set_params(device="cpu"), question)(as_given(gaps))), question
+    for learn in ("fit", "partial_fit"):
+        with pytest.raises(Unsupported, match="NaN in X, have no kernel for a GPU"):
+            getattr(estimator(8, device="cuda"), learn)(as_given(gaps))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_auto_falls_back_to_the_processor_wherever_a_kernel_is_missing(device, monkeypatch):
+    monkeypatch.setattr(devices, "_WORTH_IT", 1)
+    X = data_for(LinCA)
+    short = {"max_iter": 2, "random_state": 0, "start": "random"}
+    gaps = np.where(X > 8.0, np.nan, X)
+    for make, data in (
+        (lambda name: LinCA(8, device=name, **short), gaps),
+        (lambda name: LinCA(20, n_candidates=18, max_active=2, device=name, **short), X),
+        (lambda name: LinCA(8, device=name, init={"intercept": np.ones(16)}, **short), X),
+        (lambda name: GSC(18, posterior="exact", max_active=2, device=name, **short), X),
+        (lambda name: TruncatedGaussianMixture(40, n_candidates=35, device=name, max_iter=2, random_state=0), X),
+    ):
+        assert np.array_equal(*(make(name).fit(data).free_energy_ for name in ("auto", "cpu")))
+    with pytest.raises(ValueError, match="no kernel for an intercept"):
+        LinCA(8, device="cuda", init={"intercept": np.ones(16)}).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:All features of X lie far from 0")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [LinCA, GSC])
+def test_auto_on_the_processor_learns_the_processors_model(device, estimator, monkeypatch):
+    X = make_bars(n_samples=600, size=4, superposition="linear", signed=True, random_state=0).X + 50.0
+    here, there = (estimator(8, device=name, max_iter=3, random_state=0).fit(X) for name in ("cpu", "auto"))
+    assert np.array_equal(here.intercept_, there.intercept_)
+    assert np.array_equal(here.free_energy_, there.free_energy_)
+    monkeypatch.setattr(devices, "_WORTH_IT", 1)
+    assert not hasattr(estimator(8, device="auto", max_iter=3, random_state=0).fit(X), "intercept_")
+
+
 def test_a_device_that_fails_costs_only_the_iteration(device, monkeypatch):
     X, estimator = data_for(LinCA), LinCA(8, device="cuda", start="random", random_state=0, tol=0.0)
     launch, calls = device.launch, []
