@@ -20,7 +20,7 @@ from multicause.files import user_cache_folder
 from multicause.learning import Annealing, DataClassification, Stop
 from multicause.models import combine
 from multicause.posteriors import TruncatedPosterior
-from multicause.posteriors.device_steps import Unsupported
+from multicause.posteriors.device_steps import Unsupported, gaussian_mixture
 from multicause.selection import GPSelect
 from multicause.tasks import denoise_image, device_inpainting, inpaint_image, separate_sources
 from multicause.tasks.incomplete_mixture import IncompleteMixture
@@ -147,6 +147,34 @@ def test_single_precision_is_as_good_as_it_can_be(runtime, case):
     found = executor.map_reduce(prepared.statistics, chunks, combine)
     assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-4)
     close(found.statistics, wanted.statistics, 1e-4)
+
+
+@pytest.mark.parametrize("case", MAXIMAL)
+@pytest.mark.parametrize("temperature", [1.5, 1.1, 1.05, 1.02])
+def test_single_precision_bears_a_smooth_maximum(runtime, case, temperature):
+    """Components that are small in most dimensions, to the power of a rho that grows as T falls."""
+    model, params, _, weights = problem(case, 14, seed=2)
+    rng = np.random.default_rng(3)
+    scale = np.where(rng.random(params.components.shape) < 0.3, 1.0, 1e-2)
+    params = params._replace(components=scale * params.components)
+    X = model.sample(params, len(weights), rng)[0].astype(np.float32)
+    prepared = TruncatedPosterior(6, 3).prepare(model, params, 1.0 / temperature)
+    wanted = InProcess().map_reduce(prepared.statistics, split(X.astype(float), 14, weights=weights), combine)
+    executor, chunks = on(runtime, X, 14, weights)
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-6)
+    close(found.statistics, wanted.statistics, 1e-6)
+
+
+def test_rows_that_registers_do_not_hold_are_cleaned_as_others(runtime, monkeypatch):
+    model, params, X, _ = problem("mixture_factor", 5, n_features=40)
+    for n_candidates in (5, 2):
+        prepared = TruncatedPosterior(n_candidates, 1, False).prepare(model, params)
+        wanted = np.concatenate(list(InProcess().map(prepared.clean, split(X, 5))))
+        monkeypatch.setattr(gaussian_mixture, "_MOST_FEATURES", 39)
+        executor, chunks = on(runtime, X, 5)
+        found = np.concatenate(list(executor.map(prepared.clean, chunks)))
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(("dtype", "activation", "tolerance"), [("float64", 1e-60, 1e-9), ("float32", 1e-9, 1e-4)])
