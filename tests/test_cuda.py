@@ -398,6 +398,26 @@ def test_without_cupy_the_error_says_how_to_install_it(monkeypatch):
         cuda.problem.cache_clear(), cuda.runtime.cache_clear()
 
 
+@pytest.mark.parametrize(("enough", "taken"), [(10**9, "cpu"), (1, "cuda")])
+def test_auto_takes_the_device_for_large_images_alone(device, enough, taken, monkeypatch):
+    monkeypatch.setattr(devices, "_WORTH_IT", enough)
+    rng = np.random.default_rng(0)
+    image, missing = rng.normal(size=(24, 26)).cumsum(axis=0), rng.random((24, 26)) < 0.3
+    short = {"n_components": 3, "max_iter": 2, "random_state": 0}
+    for task in (
+        lambda **given: denoise_image(image, **given, **short),
+        lambda **given: denoise_image(image, model="gsc", **given, **short),
+        lambda **given: inpaint_image(image, missing, **given, **short),
+    ):
+        chosen, asked = task(device="auto"), task(device=taken)
+        assert np.array_equal(chosen.image, asked.image)
+        assert getattr(chosen.estimator, "device", "auto") == "auto"
+    lacking = denoise_image(image, device="auto", n_candidates=2, selection="neighbours", **short)
+    assert np.array_equal(
+        lacking.image, denoise_image(image, device="cpu", n_candidates=2, selection="neighbours", **short).image
+    )
+
+
 def test_an_image_denoised_on_a_device_is_that_of_the_processor(device):
     rng = np.random.default_rng(0)
     rows, columns = np.mgrid[:40, :44]

@@ -48,7 +48,7 @@ class DeviceEstimator(SelectingEstimator):
             return "cpu"
         lacking = self._without_kernel()
         if self.device == "auto" and not is_on_device(X):
-            usable = lacking is None and self._is_worth_it(X, learned) and cuda.problem() is None
+            usable = lacking is None and self._is_suited(X, learned) and cuda.problem() is None
             return "cuda" if usable and not self._has_gaps(X) else "cpu"
         if lacking is not None:
             raise ValueError(
@@ -62,10 +62,10 @@ class DeviceEstimator(SelectingEstimator):
     def _has_gaps(self, X: Any) -> bool:
         return self._allows_missing and has_gaps(X)
 
-    def _is_worth_it(self, X: Any, learned: bool) -> bool:
-        """Whether data are many, and their candidates few enough for kernels."""
+    def _is_suited(self, X: Any, learned: bool) -> bool:
+        """Whether "auto" may take a GPU: data are many, and candidates few enough for kernels."""
         n_components = self._n_features_out if learned else self._count_components(X.shape[1])
-        if len(X) * n_components < _WORTH_IT:
+        if not is_worth_it(len(X), n_components):
             return False
         posterior: Any = self._learned_posterior() if learned else self._posterior(n_components)
         return self._has_kernel_for(posterior.n_candidates, n_components)
@@ -112,6 +112,11 @@ class DeviceEstimator(SelectingEstimator):
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> Any:
         answers = super()._ask(X, question, keeps_dtype)
         return _as_given(answers, X) if is_on_device(answers) else answers
+
+
+def is_worth_it(n_rows: int, n_components: int) -> bool:
+    """Whether data are so many that a GPU is quicker."""
+    return n_rows * n_components >= _WORTH_IT
 
 
 def largest_on_device(X: Any) -> float:

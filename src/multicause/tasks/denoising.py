@@ -106,7 +106,8 @@ def denoise_image(
     n_jobs : int or None, default=None
         Threads; None takes all cores.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand.
+        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand and the image
+        is large.
     **settings : dict
         Further constructor arguments of `TruncatedGaussianMixture`, such as `max_iter` and `n_candidates`. By
         model="gsc" those of `GSC`, and three of its own: `subtract_mean` (True: the mean of each colour is taken off
