@@ -386,6 +386,120 @@ def test_a_device_that_fails_costs_only_the_iteration(device, monkeypatch):
     assert estimator.free_energy_ == pytest.approx(whole.free_energy_[:3], rel=1e-9)
 
 
+@pytest.mark.parametrize("when", ["in its start", "later"])
+def test_a_device_that_fails_in_a_restart_leaves_the_better_fit(device, when, monkeypatch):
+    X, settings = data_for(LinCA), {"start": "random", "random_state": 0, "tol": 0.0, "max_iter": 4}
+    first = LinCA(8, device="cuda", **settings).fit(X)
+    launch, calls, n_of_first = device.launch, [], 5  # E-steps, the last one at the end
+
+    def fail_later(name, *arguments):
+        calls.append(name)
+        if calls.count("binary_expectations") == n_of_first + (1 if when == "in its start" else 4):
+            raise cuda.DeviceError("The GPU failed (simulated).")
+        launch(name, *arguments)
+
+    monkeypatch.setattr(device, "launch", fail_later)
+    estimator = LinCA(8, device="cuda", n_init=2, **settings)
+    with pytest.raises(cuda.DeviceError, match="The GPU failed"):
+        estimator.fit(X)
+    assert estimator.stop_ is Stop.DEVICE_FAILED
+    assert estimator.free_energy_[-1] >= first.free_energy_[-1]
+    if when == "in its start":
+        assert np.array_equal(estimator.components_, first.components_)
+
+
+def failure(name, package, message="it failed"):
+    """As CuPy raises it, which need not be there."""
+    kinds = (MemoryError,) if name == "OutOfMemoryError" else (Exception,)
+    return type(name, kinds, {"__module__": f"{package}.cuda.libs"})(message)
+
+
+FAILURES = [
+    (failure("OutOfMemoryError", "cupy"), "not enough free memory"),
+    (
+        failure("CUDARuntimeError", "cupy_backends", "cudaErrorMemoryAllocation: out of memory"),
+        "not enough free memory",
+    ),
+    (failure("CUSOLVERError", "cupy_backends"), "The GPU failed"),
+    (failure("CompileException", "cupy"), "could not be compiled"),
+    (
+        ImportError("libcusolver.so.12: cannot open shared object file"),
+        r"cannot be loaded.*pip install 'multicause\[cu",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "told"), FAILURES, ids=lambda value: type(value).__name__)
+def test_failures_of_a_device_say_what_to_do_wherever_they_happen(device, error, told, monkeypatch):
+    def fail(*arguments):
+        raise error
+
+    with pytest.raises(cuda.DeviceError, match=told):
+        cuda.errors_translated()(fail)()
+    X, model = data_for(LinCA), LinCA(8, device="cuda", start="random", max_iter=2, tol=0.0, random_state=0)
+    model.fit(X)
+    with monkeypatch.context() as broken:
+        broken.setattr(device, "to_host", fail)  # the answers, where work that was begun shows that it failed
+        with pytest.raises(cuda.DeviceError, match=told):
+            model.transform(X)
+    monkeypatch.setattr(device.xp.linalg, "eigh", fail)
+    with pytest.raises(cuda.DeviceError, match=told):
+        device.eigh(np.eye(2)[None])
+
+
+def test_other_errors_stay_what_they_are():
+    for error in (ValueError("libcuda.so"), ImportError("no module named x"), KeyError("cupy")):
+        with pytest.raises(type(error)), cuda.errors_translated():
+            raise error
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_m_step_that_fails_on_a_device_costs_only_the_iteration(device, monkeypatch):
+    X, calls = data_for(GSC), []
+    mixture = TruncatedGaussianMixture(4, covariance_type="factor", device="cuda", random_state=0, tol=0.0)
+    eigh = device.xp.linalg.eigh
+
+    def fail_later(matrices):
+        calls.append(len(matrices))
+        if len(calls) == 5:
+            raise failure("CUSOLVERError", "cupy_backends")
+        return eigh(matrices)
+
+    monkeypatch.setattr(device.xp.linalg, "eigh", fail_later)
+    with pytest.raises(cuda.DeviceError, match="The GPU failed"):
+        mixture.fit(X)
+    assert mixture.stop_ is Stop.DEVICE_FAILED
+    assert mixture.score_samples(X).shape == (len(X),)
+
+
+@pytest.mark.parametrize("task", [denoise_image, lambda image, **how: inpaint_image(image, image > 1.0, **how)])
+def test_tasks_translate_failures_of_a_device(device, task, monkeypatch):
+    def fail(*arguments):
+        raise failure("CUDARuntimeError", "cupy_backends")
+
+    monkeypatch.setattr(device, "launch", fail)
+    with pytest.raises(cuda.DeviceError, match="The GPU failed"):
+        task(np.random.default_rng(0).normal(size=(24, 24)), device="cuda")
+
+
+def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch):
+    class Table:
+        def __matmul__(self, other):
+            raise ImportError("libcublas.so.13: cannot open shared object file")
+
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ones=lambda shape: Table(), asnumpy=np.asarray)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+    try:
+        assert "libcublas.so.13" in cuda.problem()
+        with pytest.raises(ImportError, match=r"CuPy.*libcublas.*pip install 'multicause\[cuda\]'"):
+            LinCA(2, device="cuda").fit(np.eye(4))
+        assert LinCA(2, device="auto")._device_for(np.broadcast_to(0.0, (10**7, 4))) == "cpu"
+    finally:
+        cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+
+
 def test_without_cupy_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     cuda.problem.cache_clear(), cuda.runtime.cache_clear()

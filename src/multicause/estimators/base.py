@@ -432,8 +432,8 @@ class MulticauseEstimator(
             model = self._prepared()
             chunks = executor.split(X, self._n_features_out, self._chunk_size)
             answers = executor.answers(lambda chunk: question(model, chunk), chunks)
-        answer = np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
-        refuse_not_finite(answer, type(self).__name__)
+            answer = np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
+            refuse_not_finite(answer, type(self).__name__)
         return answer
 
 

@@ -100,7 +100,8 @@ class DeviceEstimator(SelectingEstimator):
             )
         validate_data(self, X, reset=reset, skip_check_array=True)
         self._refuse_too_small(X.shape, reset)
-        largest = largest_on_device(X)
+        with cuda.errors_translated():
+            largest = largest_on_device(X)
         if not np.isfinite(largest):
             raise ValueError(
                 "X on a GPU must be finite, but holds NaN or infinity. Use device='cpu' for missing values."
@@ -121,7 +122,7 @@ def is_worth_it(n_rows: int, n_components: int) -> bool:
 
 def largest_on_device(X: Any) -> float:
     """The largest magnitude; NaN where there is one."""
-    return float(abs(X).max())
+    return max(float(X.max()), -float(X.min()))  # magnitudes would need as much memory again
 
 
 def _as_device_array(X: Any) -> Any:

@@ -91,6 +91,10 @@ class DeviceChunk(Chunk):
         return self.runtime.to_host(array)
 
 
+def _as_it_is(result: Any) -> Any:
+    return result
+
+
 class OnDevice(InProcess):
     """Runs tasks on one GPU. Results have the same bits each time: nothing is added up in an order left to chance.
 
@@ -122,13 +126,16 @@ class OnDevice(InProcess):
     def __enter__(self) -> "OnDevice":
         self._stack.enter_context(single_threaded_blas)  # an M-step is too small for threads: they would only wait
         self._stack.enter_context(self._beside)
+        self._stack.enter_context(self.runtime.errors_translated())
         return self
 
     def __exit__(self, *exception) -> None:
-        self._stack.close()
-        for data in self._data:
-            data.close()
-        self._data.clear()
+        try:
+            self._stack.__exit__(*exception)
+        finally:
+            for data in self._data:
+                data.close()
+            self._data.clear()
 
     def split(
         self, X: Any, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
@@ -143,18 +150,18 @@ class OnDevice(InProcess):
         return [DeviceChunk(c.X, c.start, c.stop, c.weights, data=data) for c in cut]
 
     def map(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> Iterator[Any]:
-        for result in self._results(task, chunks):
-            yield self.runtime.to_host(result)
+        yield from self._results(task, chunks, self.runtime.to_host)
 
     def answers(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> list[Any]:
-        results = self._results(task, chunks)
-        return list(results) if self._keeps else [self.runtime.to_host(result) for result in results]
+        return list(self._results(task, chunks, _as_it_is if self._keeps else self.runtime.to_host))
 
-    def _results(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> Iterator[Any]:
+    def _results(
+        self, task: Callable[[Any], Any], chunks: Sequence[Any], fetch: Callable[[Any], Any] = _as_it_is
+    ) -> Iterator[Any]:
         for position, chunk in enumerate(chunks):
             with self.runtime.errors_translated():
                 self._send_ahead(chunks, position)
-                result = task(chunk)
+                result = fetch(task(chunk))
             yield result
 
     def map_reduce(

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multicause.backends import cuda
 from multicause.execution.in_process import single_threaded_blas
 from multicause.short_repr import short_repr
 from multicause.tasks import mixture_denoising
@@ -152,7 +153,7 @@ def denoise_image(
             pixels, patch_size or GSC_PATCH_SIZE, max_patches or GSC_MAX_PATCHES, random_state, **shared
         )
         return DenoisedImage(like(image, clean, value_range), level, estimator)
-    with single_threaded_blas:  # threads are over patches
+    with single_threaded_blas, cuda.errors_translated():  # threads are over patches
         cleaned = mixture_denoising.clean(
             pixels, noise_level, patch_size, n_components, max_patches, random_state, verbose, n_jobs, settings
         )

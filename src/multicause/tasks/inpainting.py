@@ -9,6 +9,7 @@ from scipy.interpolate import LinearNDInterpolator
 from scipy.ndimage import gaussian_filter, maximum_filter
 from sklearn.utils import check_random_state
 
+from multicause.backends import cuda
 from multicause.posteriors.device_steps.base import LANES
 from multicause.short_repr import short_repr
 from multicause.tasks.devices import is_on_gpu, task_device
@@ -156,7 +157,8 @@ def inpaint_image(
     else:
         settings = {**MIXTURE_SETTINGS, "n_components": n_components, "noise_level": noise_level, **settings}
         gaps = gaps._replace(place=_place(device, len(gaps.patches(pixels)), settings))
-        found = _by_mixtures(gaps, subtract_mean, max_patches or MIXTURE_PATCHES, random_state, settings)
+        with cuda.errors_translated():
+            found = _by_mixtures(gaps, subtract_mean, max_patches or MIXTURE_PATCHES, random_state, settings)
     whole, variance, estimator, level = found
     result = like(image, whole, value_range)
     uncertainty = None if variance is None else np.sqrt(np.maximum(variance, 0.0)).reshape(result.shape)
