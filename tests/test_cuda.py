@@ -15,7 +15,8 @@ from multicause.backends import cuda
 from multicause.backends.cuda.host import HostRuntime, compiler
 from multicause.datasets import make_bars
 from multicause.estimators import devices
-from multicause.execution import InProcess, OnDevice, split
+from multicause.execution import InProcess, OnDevice, on_device, split
+from multicause.execution.sources import Blocks
 from multicause.files import user_cache_folder
 from multicause.learning import Annealing, DataClassification, Stop
 from multicause.models import combine
@@ -283,6 +284,35 @@ def test_data_that_are_sent_in_chunks_give_the_bits_of_data_that_stay(runtime):
     assert results[0].free_energy == results[1].free_energy
     for a, b in zip(results[0].statistics, results[1].statistics, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_chunks_do_not_depend_on_what_others_have_of_the_device(runtime, monkeypatch):
+    X, sizes = np.zeros((200_000, 30)), []
+    for free in (2**33, 2**24):
+        monkeypatch.setattr(runtime, "free_bytes", lambda free=free: free)
+        monkeypatch.setattr(runtime, "total_bytes", lambda: 2**28)
+        with OnDevice(runtime) as executor:
+            sizes.append([chunk.stop for chunk in executor.split(X, 100)])
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) > 1
+
+
+def test_data_that_stay_are_sent_slice_by_slice(runtime, monkeypatch):
+    """They may come from a file that is larger than the processor's memory."""
+    asked = []
+
+    class Watched(Blocks):
+        def _read(self, start, stop):
+            asked.append(stop - start)
+            return super()._read(start, stop)
+
+    X = np.random.default_rng(0).normal(size=(1000, 7))
+    monkeypatch.setattr(on_device, "_SENT_BYTES", 100 * 7 * 8)
+    with OnDevice(runtime) as executor:
+        (chunk,) = executor.split(Watched([X]), 5)
+        assert chunk.data.stays
+        assert np.array_equal(runtime.to_host(chunk.rows()), X)
+    assert max(asked) == 100
 
 
 def test_what_has_no_kernel_is_refused(device):

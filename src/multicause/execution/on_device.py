@@ -14,9 +14,10 @@ from multicause.execution.in_process import InProcess, single_threaded_blas
 from multicause.execution.reproducible_matmul import TILE
 
 _WORK_BYTES = 32 * 2**30  # of a chunk's work arrays, at most, and
-_WORK_SHARE = 0.25  # of the memory that is free
-DATA_SHARE = 0.5  # of it for data that stay
-_ARRAYS = 4  # of (rows, H) that an E-step has at one time
+_WORK_SHARE = 0.25  # of the device's memory, of which others may have some: results must not depend on them
+DATA_SHARE = 0.5  # of the memory that is free, for data that stay
+_SENT_BYTES = 2**26  # of data that stay, at one time: they may come from a file that memory does not hold
+_ARRAYS = 4  # of (rows, D) and of (rows, H) that an E-step has at one time
 _OTHER_NUMBERS = 200  # per row
 
 
@@ -31,7 +32,14 @@ class DeviceData:
         if is_on_device(X):
             self._whole = runtime.xp.ascontiguousarray(X)
         elif X.shape[0] * X.shape[1] * self.dtype.itemsize < share * runtime.free_bytes():
-            self._whole = runtime.xp.asarray(np.ascontiguousarray(X[:]))
+            self._whole = self._sent_in_slices()
+
+    def _sent_in_slices(self) -> Any:
+        xp, X, n_rows = self.runtime.xp, self._X, max(_SENT_BYTES // (self._X.shape[1] * self.dtype.itemsize), 1)
+        whole = xp.empty(X.shape, self.dtype)
+        for start in range(0, X.shape[0], n_rows):
+            whole[start : start + n_rows] = xp.asarray(np.ascontiguousarray(X[start : start + n_rows]))
+        return whole
 
     @property
     def stays(self) -> bool:
@@ -143,8 +151,8 @@ class OnDevice(InProcess):
         with self.runtime.errors_translated():
             data = DeviceData(X, self.runtime, self._data_share)
             self._data.append(data)
-            width = X.shape[1] + _ARRAYS * n_components + _OTHER_NUMBERS
-            budget = min(_WORK_BYTES, _WORK_SHARE * self.runtime.free_bytes())
+            width = _ARRAYS * (X.shape[1] + n_components) + _OTHER_NUMBERS
+            budget = min(_WORK_BYTES, _WORK_SHARE * self.runtime.total_bytes())
             n_rows = max(int(budget / (width * data.dtype.itemsize)) // TILE, 1) * TILE
         cut = split(X, n_components, min(n_rows, chunk_size or n_rows), weights)
         return [DeviceChunk(c.X, c.start, c.stop, c.weights, data=data) for c in cut]

@@ -120,6 +120,10 @@ class Runtime(ABC):
     def free_bytes(self) -> int:
         """Memory that can still be had."""
 
+    @abstractmethod
+    def total_bytes(self) -> int:
+        """Memory that there is, whoever has it."""
+
 
 @cache
 def _expression(name: str, dtype: np.dtype, sizes: tuple[int, ...]) -> str:
@@ -179,6 +183,10 @@ class CudaRuntime(Runtime):
         limit, (free, _) = pool.get_limit(), self.xp.cuda.runtime.memGetInfo()
         available = free + pool.free_bytes()
         return available if limit == 0 else min(available, limit - pool.used_bytes())
+
+    def total_bytes(self) -> int:
+        limit, (_, total) = self.xp.get_default_memory_pool().get_limit(), self.xp.cuda.runtime.memGetInfo()
+        return total if limit == 0 else min(total, limit)
 
 
 class SentByCuda(NamedTuple):
