@@ -21,6 +21,7 @@ from multicause.files import user_cache_folder
 from multicause.learning import Annealing, DataClassification, Stop
 from multicause.models import combine
 from multicause.posteriors import TruncatedPosterior
+from multicause.posteriors import on_device as posterior_on_device
 from multicause.posteriors.device_steps import Unsupported, gaussian_mixture
 from multicause.selection import GPSelect
 from multicause.tasks import denoise_image, device_inpainting, inpaint_image, separate_sources
@@ -120,6 +121,28 @@ def test_device_gives_the_answers_of_the_processor(runtime, case, question, n_ca
     executor, chunks = on(runtime, X, 8)
     found = np.concatenate(list(executor.map(getattr(prepared, question), chunks)))
     assert found == pytest.approx(wanted, rel=1e-10, abs=1e-10)
+
+
+@pytest.mark.parametrize("case", MAXIMAL)
+def test_rows_whose_states_have_no_room_at_once_give_the_same(runtime, case, monkeypatch):
+    model, params, X, weights = problem(case, 8)
+    prepared = TruncatedPosterior(6, 3).prepare(model, params)
+    executor, chunks = on(runtime, X, 8, weights)
+    wanted = executor.map_reduce(prepared.statistics, chunks, combine)
+    answers = [np.concatenate(list(executor.map(getattr(prepared, name), chunks))) for name in QUESTIONS]
+    step, sizes = type(prepared.at(chunks[0]).e_step), []
+    terms = step.terms
+    monkeypatch.setattr(step, "terms", lambda self, Y: sizes.append(len(Y)) or terms(self, Y))
+    monkeypatch.setattr(
+        posterior_on_device, "_MOST_NUMBERS", 50 * (42 + 6 * 9)
+    )  # 50 rows with 42 states of 6 candidates
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert max(sizes) == 50
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-12)
+    close(found.statistics, wanted.statistics, 1e-12)
+    for name, answer in zip(QUESTIONS, answers, strict=True):
+        again = np.concatenate(list(executor.map(getattr(prepared, name), chunks)))
+        assert again == pytest.approx(answer, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("case", MIXTURES)

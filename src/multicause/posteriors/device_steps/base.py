@@ -48,6 +48,10 @@ class DeviceEStep(ABC):
         self.max_active, self.singletons, self.beta = host.max_active, host.singletons, host.beta
         self.runtime, self.xp, self.dtype = runtime, runtime.xp, np.dtype(dtype)
 
+    def numbers_per_row(self, n_candidates: int, n_features: int) -> int:
+        """Of work arrays, besides a few of (N, D) and of (N, H)."""
+        return 0
+
     @abstractmethod
     def terms(self, Y: Any) -> Any:
         """What the rows contribute."""

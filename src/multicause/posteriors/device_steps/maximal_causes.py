@@ -45,6 +45,10 @@ class MaximalCausesOnDevice(DeviceEStep):
             tables.u, tables.v,
         )  # fmt: skip
 
+    def numbers_per_row(self, n_candidates, n_features):
+        """q of all states, and what each candidate has of each dimension."""
+        return len(tree_subsets(n_candidates, self.max_active)) + n_candidates * n_features
+
     def terms(self, Y):
         Y = Y.astype(self.dtype, copy=False)
         singles = Y @ self.projection
