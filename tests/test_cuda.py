@@ -543,26 +543,55 @@ def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch):
     runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError)
     cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ones=lambda shape: Table(), asnumpy=np.asarray)
     monkeypatch.setitem(sys.modules, "cupy", cupy)
-    cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+    cuda.problem.cache_clear()
     try:
         assert "libcublas.so.13" in cuda.problem()
         with pytest.raises(ImportError, match=r"CuPy.*libcublas.*pip install 'multicause\[cuda\]'"):
             LinCA(2, device="cuda").fit(np.eye(4))
         assert LinCA(2, device="auto")._device_for(np.broadcast_to(0.0, (10**7, 4))) == "cpu"
     finally:
-        cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+        cuda.problem.cache_clear()
+
+
+def test_each_gpu_has_a_runtime_of_its_own(monkeypatch):
+    current = [0]
+
+    class Device:
+        def __init__(self, number=None):
+            self.id = current[0] if number is None else number
+
+        def __enter__(self):
+            self.before, current[0] = current[0], self.id
+
+        def __exit__(self, *exception):
+            current[0] = self.before
+
+    streams = []
+    of_cuda = SimpleNamespace(Device=Device, Stream=lambda non_blocking: streams.append(current[0]))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=of_cuda))
+    monkeypatch.setattr(cuda, "problem", lambda: None)
+    cuda._runtime_of.cache_clear()
+    try:
+        first = cuda.runtime()
+        with Device(1):
+            second = cuda.runtime()
+        assert first is cuda.runtime()
+        assert first is not second
+        assert streams == [0, 1]
+    finally:
+        cuda._runtime_of.cache_clear()
 
 
 def test_without_cupy_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+    cuda.problem.cache_clear()
     try:
         with pytest.raises(ImportError, match=r"needs an NVIDIA GPU and CuPy.*pip install 'multicause\[cuda\]'"):
             LinCA(2, device="cuda").fit(np.eye(4))
         with pytest.raises(ImportError, match="needs an NVIDIA GPU and CuPy"):
             denoise_image(np.random.default_rng(0).normal(size=(20, 20)), device="cuda")
     finally:
-        cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+        cuda.problem.cache_clear()
 
 
 @pytest.mark.parametrize(("enough", "taken"), [(10**9, "cpu"), (1, "cuda")])

@@ -50,14 +50,20 @@ def _failure_of_little(cupy: Any) -> str | None:
     return None
 
 
-@cache
 def runtime() -> Runtime:
-    """What runs kernels on the device that CuPy is set to; an error says what is missing."""
+    """What runs kernels on the device that CuPy is set to now; an error says what is missing."""
     missing = problem()
     if missing is not None:
         kind = ImportError if INSTALL in missing else DeviceError
         raise kind(f"device='cuda' needs an NVIDIA GPU and CuPy, but {missing}.")
-    return CudaRuntime(source())
+    import cupy
+
+    return _runtime_of(cupy.cuda.Device().id)
+
+
+@cache
+def _runtime_of(device: int) -> Runtime:
+    return CudaRuntime(source(), device)
 
 
 __all__ = ["DeviceError", "Runtime", "errors_translated", "problem", "runtime", "source"]

@@ -137,12 +137,14 @@ def _typed(argument: Any, dtype: np.dtype) -> Any:
 
 
 class CudaRuntime(Runtime):
-    """The GPU that CuPy is set to; templates are compiled by NVRTC, and kept on disk by CuPy."""
+    """A GPU, to which CuPy must be set; templates are compiled by NVRTC, and kept on disk by CuPy."""
 
-    def __init__(self, source: str):
+    def __init__(self, source: str, device: int):
         import cupy
 
-        self.xp, self._sending = cupy, cupy.cuda.Stream(non_blocking=True)
+        self._device = cupy.cuda.Device(device)
+        with self._device:
+            self.xp, self._sending = cupy, cupy.cuda.Stream(non_blocking=True)
         self._landing: np.ndarray | None = None
         self._reading = Lock()
         self._kernel = cache(lambda expression: _compiled(cupy, source, expression))
@@ -170,6 +172,10 @@ class CudaRuntime(Runtime):
 
     @errors_translated()
     def send(self, rows: np.ndarray) -> "SentByCuda":
+        with self._device:  # which is the first one in a new thread
+            return self._send(rows)
+
+    def _send(self, rows: np.ndarray) -> "SentByCuda":
         pinned_bytes = self.xp.cuda.alloc_pinned_memory(rows.nbytes)
         pinned = np.frombuffer(pinned_bytes, rows.dtype, rows.size).reshape(rows.shape)
         pinned[...] = rows
