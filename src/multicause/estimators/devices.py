@@ -102,12 +102,12 @@ class DeviceEstimator(SelectingEstimator):
         self._refuse_too_small(X.shape, reset)
         with cuda.errors_translated():
             largest = largest_on_device(X)
-        if not np.isfinite(largest):
-            raise ValueError(
-                "X on a GPU must be finite, but holds NaN or infinity. Use device='cpu' for missing values."
-            )
-        refuse_magnitude(largest)
-        self._check_range(X, reset)
+            if not np.isfinite(largest):
+                raise ValueError(
+                    "X on a GPU must be finite, but holds NaN or infinity. Use device='cpu' for missing values."
+                )
+            refuse_magnitude(largest)
+            self._check_range(X, reset)
         return X
 
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> Any:

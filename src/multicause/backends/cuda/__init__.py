@@ -44,6 +44,8 @@ def _failure_of_little(cupy: Any) -> str | None:
             ones = cupy.ones((2, 2))
             cupy.asnumpy(ones @ ones)
     except DeviceError as error:
+        if isinstance(error.__cause__, MemoryError):
+            return None  # it is there, and others have all of its memory for now
         return f"CuPy cannot compute there: {str(error).rstrip('.')}"
     except Exception as error:
         return f"CuPy cannot compute there ({type(error).__name__}: {error}): {INSTALL}"
