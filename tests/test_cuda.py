@@ -15,12 +15,14 @@ from multicause.backends import cuda
 from multicause.backends.cuda.host import HostRuntime, compiler
 from multicause.datasets import make_bars
 from multicause.estimators import devices
-from multicause.execution import InProcess, OnDevice, split
+from multicause.execution import InProcess, OnDevice, on_device, split
+from multicause.execution.sources import Blocks
 from multicause.files import user_cache_folder
-from multicause.learning import Annealing, Stop
+from multicause.learning import Annealing, DataClassification, Stop
 from multicause.models import combine
 from multicause.posteriors import TruncatedPosterior
-from multicause.posteriors.device_steps import Unsupported
+from multicause.posteriors import on_device as posterior_on_device
+from multicause.posteriors.device_steps import Unsupported, gaussian_mixture
 from multicause.selection import GPSelect
 from multicause.tasks import denoise_image, device_inpainting, inpaint_image, separate_sources
 from multicause.tasks.incomplete_mixture import IncompleteMixture
@@ -121,6 +123,28 @@ def test_device_gives_the_answers_of_the_processor(runtime, case, question, n_ca
     assert found == pytest.approx(wanted, rel=1e-10, abs=1e-10)
 
 
+@pytest.mark.parametrize("case", MAXIMAL)
+def test_rows_whose_states_have_no_room_at_once_give_the_same(runtime, case, monkeypatch):
+    model, params, X, weights = problem(case, 8)
+    prepared = TruncatedPosterior(6, 3).prepare(model, params)
+    executor, chunks = on(runtime, X, 8, weights)
+    wanted = executor.map_reduce(prepared.statistics, chunks, combine)
+    answers = [np.concatenate(list(executor.map(getattr(prepared, name), chunks))) for name in QUESTIONS]
+    step, sizes = type(prepared.at(chunks[0]).e_step), []
+    terms = step.terms
+    monkeypatch.setattr(step, "terms", lambda self, Y: sizes.append(len(Y)) or terms(self, Y))
+    monkeypatch.setattr(
+        posterior_on_device, "_MOST_NUMBERS", 50 * (42 + 6 * 9)
+    )  # 50 rows with 42 states of 6 candidates
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert max(sizes) == 50
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-12)
+    close(found.statistics, wanted.statistics, 1e-12)
+    for name, answer in zip(QUESTIONS, answers, strict=True):
+        again = np.concatenate(list(executor.map(getattr(prepared, name), chunks)))
+        assert again == pytest.approx(answer, rel=1e-12, abs=1e-12)
+
+
 @pytest.mark.parametrize("case", MIXTURES)
 @pytest.mark.parametrize(("n_candidates", "singletons"), [(3, False), (8, False), (2, True)])
 @pytest.mark.parametrize("beta", [1.0, 0.6])
@@ -147,6 +171,34 @@ def test_single_precision_is_as_good_as_it_can_be(runtime, case):
     found = executor.map_reduce(prepared.statistics, chunks, combine)
     assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-4)
     close(found.statistics, wanted.statistics, 1e-4)
+
+
+@pytest.mark.parametrize("case", MAXIMAL)
+@pytest.mark.parametrize("temperature", [1.5, 1.1, 1.05, 1.02])
+def test_single_precision_bears_a_smooth_maximum(runtime, case, temperature):
+    """Components that are small in most dimensions, to the power of a rho that grows as T falls."""
+    model, params, _, weights = problem(case, 14, seed=2)
+    rng = np.random.default_rng(3)
+    scale = np.where(rng.random(params.components.shape) < 0.3, 1.0, 1e-2)
+    params = params._replace(components=scale * params.components)
+    X = model.sample(params, len(weights), rng)[0].astype(np.float32)
+    prepared = TruncatedPosterior(6, 3).prepare(model, params, 1.0 / temperature)
+    wanted = InProcess().map_reduce(prepared.statistics, split(X.astype(float), 14, weights=weights), combine)
+    executor, chunks = on(runtime, X, 14, weights)
+    found = executor.map_reduce(prepared.statistics, chunks, combine)
+    assert found.free_energy == pytest.approx(wanted.free_energy, rel=1e-6)
+    close(found.statistics, wanted.statistics, 1e-6)
+
+
+def test_rows_that_registers_do_not_hold_are_cleaned_as_others(runtime, monkeypatch):
+    model, params, X, _ = problem("mixture_factor", 5, n_features=40)
+    for n_candidates in (5, 2):
+        prepared = TruncatedPosterior(n_candidates, 1, False).prepare(model, params)
+        wanted = np.concatenate(list(InProcess().map(prepared.clean, split(X, 5))))
+        monkeypatch.setattr(gaussian_mixture, "_MOST_FEATURES", 39)
+        executor, chunks = on(runtime, X, 5)
+        found = np.concatenate(list(executor.map(prepared.clean, chunks)))
+        assert found == pytest.approx(wanted, rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(("dtype", "activation", "tolerance"), [("float64", 1e-60, 1e-9), ("float32", 1e-9, 1e-4)])
@@ -220,6 +272,17 @@ def test_annealed_fits_are_those_of_the_processor(device):
     assert there.components_ == pytest.approx(here.components_, rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [LinCA, ETNMF, MCA])
+def test_data_are_classified_as_by_the_processor(device, estimator):
+    """Weights that change from one step to the next must reach the device."""
+    annealing = Annealing(1.5, classification=DataClassification())
+    settings = {"annealing": annealing, "max_iter": 10, "random_state": 0, **ESTIMATORS[estimator]}
+    here, there = (estimator(8, device=name, **settings).fit(data_for(estimator)) for name in ("cpu", "cuda"))
+    assert there.free_energy_ == pytest.approx(here.free_energy_, rel=1e-9)
+    assert there.components_ == pytest.approx(here.components_, rel=1e-6, abs=1e-9)
+
+
 @pytest.mark.parametrize("n_candidates", [6, 4])
 @pytest.mark.parametrize("name", ["spike_slab_diagonal_diagonal", "binary_linear", "nonnegative_linear"])
 def test_greedy_selection_is_that_of_the_processor(runtime, name, n_candidates):
@@ -244,6 +307,35 @@ def test_data_that_are_sent_in_chunks_give_the_bits_of_data_that_stay(runtime):
     assert results[0].free_energy == results[1].free_energy
     for a, b in zip(results[0].statistics, results[1].statistics, strict=True):
         assert np.array_equal(a, b)
+
+
+def test_chunks_do_not_depend_on_what_others_have_of_the_device(runtime, monkeypatch):
+    X, sizes = np.zeros((200_000, 30)), []
+    for free in (2**33, 2**24):
+        monkeypatch.setattr(runtime, "free_bytes", lambda free=free: free)
+        monkeypatch.setattr(runtime, "total_bytes", lambda: 2**28)
+        with OnDevice(runtime) as executor:
+            sizes.append([chunk.stop for chunk in executor.split(X, 100)])
+    assert sizes[0] == sizes[1]
+    assert len(sizes[0]) > 1
+
+
+def test_data_that_stay_are_sent_slice_by_slice(runtime, monkeypatch):
+    """They may come from a file that is larger than the processor's memory."""
+    asked = []
+
+    class Watched(Blocks):
+        def _read(self, start, stop):
+            asked.append(stop - start)
+            return super()._read(start, stop)
+
+    X = np.random.default_rng(0).normal(size=(1000, 7))
+    monkeypatch.setattr(on_device, "_SENT_BYTES", 100 * 7 * 8)
+    with OnDevice(runtime) as executor:
+        (chunk,) = executor.split(Watched([X]), 5)
+        assert chunk.data.stays
+        assert np.array_equal(runtime.to_host(chunk.rows()), X)
+    assert max(asked) == 100
 
 
 def test_what_has_no_kernel_is_refused(device):
@@ -276,6 +368,55 @@ def test_auto_takes_the_processor_for_little_data_or_without_a_kernel(device, mo
     assert GSC(8, device="auto", slab="full")._device_for(X) == "cpu"
 
 
+@pytest.mark.parametrize("as_given", [np.asarray, lambda X: [X[:100], X[100:]]], ids=["array", "blocks"])
+@pytest.mark.parametrize("estimator", [LinCA, GSC])
+def test_missing_values_are_refused_by_every_question(device, estimator, as_given, monkeypatch):
+    """Kernels would answer something; with "auto" the processor answers, as it does where there is no GPU."""
+    X = data_for(estimator)
+    gaps = X.copy()
+    gaps[5, 2] = np.nan
+    model = estimator(8, device="cuda", max_iter=2, tol=0.0, random_state=0, fit_intercept=False).fit(X)
+    monkeypatch.setattr(devices, "_WORTH_IT", 1)
+    for question in ("transform", "predict_proba", "reconstruct", "score_samples", "score"):
+        with pytest.raises(Unsupported, match="NaN in X, have no kernel for a GPU"):
+            getattr(model.set_params(device="cuda"), question)(as_given(gaps))
+        found = getattr(model.set_params(device="auto"), question)(as_given(gaps))
+        assert np.array_equal(found, getattr(model.set_params(device="cpu"), question)(as_given(gaps))), question
+    for learn in ("fit", "partial_fit"):
+        with pytest.raises(Unsupported, match="NaN in X, have no kernel for a GPU"):
+            getattr(estimator(8, device="cuda"), learn)(as_given(gaps))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_auto_falls_back_to_the_processor_wherever_a_kernel_is_missing(device, monkeypatch):
+    monkeypatch.setattr(devices, "_WORTH_IT", 1)
+    X = data_for(LinCA)
+    short = {"max_iter": 2, "random_state": 0, "start": "random"}
+    gaps = np.where(X > 8.0, np.nan, X)
+    for make, data in (
+        (lambda name: LinCA(8, device=name, **short), gaps),
+        (lambda name: LinCA(20, n_candidates=18, max_active=2, device=name, **short), X),
+        (lambda name: LinCA(8, device=name, init={"intercept": np.ones(16)}, **short), X),
+        (lambda name: GSC(18, posterior="exact", max_active=2, device=name, **short), X),
+        (lambda name: TruncatedGaussianMixture(40, n_candidates=35, device=name, max_iter=2, random_state=0), X),
+    ):
+        assert np.array_equal(*(make(name).fit(data).free_energy_ for name in ("auto", "cpu")))
+    with pytest.raises(ValueError, match="no kernel for an intercept"):
+        LinCA(8, device="cuda", init={"intercept": np.ones(16)}).fit(X)
+
+
+@pytest.mark.filterwarnings("ignore:All features of X lie far from 0")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", [LinCA, GSC])
+def test_auto_on_the_processor_learns_the_processors_model(device, estimator, monkeypatch):
+    X = make_bars(n_samples=600, size=4, superposition="linear", signed=True, random_state=0).X + 50.0
+    here, there = (estimator(8, device=name, max_iter=3, random_state=0).fit(X) for name in ("cpu", "auto"))
+    assert np.array_equal(here.intercept_, there.intercept_)
+    assert np.array_equal(here.free_energy_, there.free_energy_)
+    monkeypatch.setattr(devices, "_WORTH_IT", 1)
+    assert not hasattr(estimator(8, device="auto", max_iter=3, random_state=0).fit(X), "intercept_")
+
+
 def test_a_device_that_fails_costs_only_the_iteration(device, monkeypatch):
     X, estimator = data_for(LinCA), LinCA(8, device="cuda", start="random", random_state=0, tol=0.0)
     launch, calls = device.launch, []
@@ -298,16 +439,179 @@ def test_a_device_that_fails_costs_only_the_iteration(device, monkeypatch):
     assert estimator.free_energy_ == pytest.approx(whole.free_energy_[:3], rel=1e-9)
 
 
+@pytest.mark.parametrize("when", ["in its start", "later"])
+def test_a_device_that_fails_in_a_restart_leaves_the_better_fit(device, when, monkeypatch):
+    X, settings = data_for(LinCA), {"start": "random", "random_state": 0, "tol": 0.0, "max_iter": 4}
+    first = LinCA(8, device="cuda", **settings).fit(X)
+    launch, calls, n_of_first = device.launch, [], 5  # E-steps, the last one at the end
+
+    def fail_later(name, *arguments):
+        calls.append(name)
+        if calls.count("binary_expectations") == n_of_first + (1 if when == "in its start" else 4):
+            raise cuda.DeviceError("The GPU failed (simulated).")
+        launch(name, *arguments)
+
+    monkeypatch.setattr(device, "launch", fail_later)
+    estimator = LinCA(8, device="cuda", n_init=2, **settings)
+    with pytest.raises(cuda.DeviceError, match="The GPU failed"):
+        estimator.fit(X)
+    assert estimator.stop_ is Stop.DEVICE_FAILED
+    assert estimator.free_energy_[-1] >= first.free_energy_[-1]
+    if when == "in its start":
+        assert np.array_equal(estimator.components_, first.components_)
+
+
+def failure(name, package, message="it failed"):
+    """As CuPy raises it, which need not be there."""
+    kinds = (MemoryError,) if name == "OutOfMemoryError" else (Exception,)
+    return type(name, kinds, {"__module__": f"{package}.cuda.libs"})(message)
+
+
+FAILURES = [
+    (failure("OutOfMemoryError", "cupy"), "not enough free memory"),
+    (
+        failure("CUDARuntimeError", "cupy_backends", "cudaErrorMemoryAllocation: out of memory"),
+        "not enough free memory",
+    ),
+    (failure("CUSOLVERError", "cupy_backends"), "The GPU failed"),
+    (failure("CompileException", "cupy"), "could not be compiled"),
+    (
+        ImportError("libcusolver.so.12: cannot open shared object file"),
+        r"cannot be loaded.*pip install 'multicause\[cu",
+    ),
+]
+
+
+@pytest.mark.parametrize(("error", "told"), FAILURES, ids=lambda value: type(value).__name__)
+def test_failures_of_a_device_say_what_to_do_wherever_they_happen(device, error, told, monkeypatch):
+    def fail(*arguments):
+        raise error
+
+    with pytest.raises(cuda.DeviceError, match=told):
+        cuda.errors_translated()(fail)()
+    X, model = data_for(LinCA), LinCA(8, device="cuda", start="random", max_iter=2, tol=0.0, random_state=0)
+    model.fit(X)
+    with monkeypatch.context() as broken:
+        broken.setattr(device, "to_host", fail)  # the answers, where work that was begun shows that it failed
+        with pytest.raises(cuda.DeviceError, match=told):
+            model.transform(X)
+    monkeypatch.setattr(device.xp.linalg, "eigh", fail)
+    with pytest.raises(cuda.DeviceError, match=told):
+        device.eigh(np.eye(2)[None])
+
+
+def test_other_errors_stay_what_they_are():
+    for error in (ValueError("libcuda.so"), ImportError("no module named x"), KeyError("cupy")):
+        with pytest.raises(type(error)), cuda.errors_translated():
+            raise error
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_m_step_that_fails_on_a_device_costs_only_the_iteration(device, monkeypatch):
+    X, calls = data_for(GSC), []
+    mixture = TruncatedGaussianMixture(4, covariance_type="factor", device="cuda", random_state=0, tol=0.0)
+    eigh = device.xp.linalg.eigh
+
+    def fail_later(matrices):
+        calls.append(len(matrices))
+        if len(calls) == 5:
+            raise failure("CUSOLVERError", "cupy_backends")
+        return eigh(matrices)
+
+    monkeypatch.setattr(device.xp.linalg, "eigh", fail_later)
+    with pytest.raises(cuda.DeviceError, match="The GPU failed"):
+        mixture.fit(X)
+    assert mixture.stop_ is Stop.DEVICE_FAILED
+    assert mixture.score_samples(X).shape == (len(X),)
+
+
+@pytest.mark.parametrize("task", [denoise_image, lambda image, **how: inpaint_image(image, image > 1.0, **how)])
+def test_tasks_translate_failures_of_a_device(device, task, monkeypatch):
+    def fail(*arguments):
+        raise failure("CUDARuntimeError", "cupy_backends")
+
+    monkeypatch.setattr(device, "launch", fail)
+    with pytest.raises(cuda.DeviceError, match="The GPU failed"):
+        task(np.random.default_rng(0).normal(size=(24, 24)), device="cuda")
+
+
+def test_a_library_that_is_missing_is_named_with_what_installs_it(monkeypatch):
+    class Table:
+        def __matmul__(self, other):
+            raise ImportError("libcublas.so.13: cannot open shared object file")
+
+    runtime = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=RuntimeError)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime), ones=lambda shape: Table(), asnumpy=np.asarray)
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    cuda.problem.cache_clear()
+    try:
+        assert "libcublas.so.13" in cuda.problem()
+        with pytest.raises(ImportError, match=r"CuPy.*libcublas.*pip install 'multicause\[cuda\]'"):
+            LinCA(2, device="cuda").fit(np.eye(4))
+        assert LinCA(2, device="auto")._device_for(np.broadcast_to(0.0, (10**7, 4))) == "cpu"
+    finally:
+        cuda.problem.cache_clear()
+
+
+def test_each_gpu_has_a_runtime_of_its_own(monkeypatch):
+    current = [0]
+
+    class Device:
+        def __init__(self, number=None):
+            self.id = current[0] if number is None else number
+
+        def __enter__(self):
+            self.before, current[0] = current[0], self.id
+
+        def __exit__(self, *exception):
+            current[0] = self.before
+
+    streams = []
+    of_cuda = SimpleNamespace(Device=Device, Stream=lambda non_blocking: streams.append(current[0]))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=of_cuda))
+    monkeypatch.setattr(cuda, "problem", lambda: None)
+    cuda._runtime_of.cache_clear()
+    try:
+        first = cuda.runtime()
+        with Device(1):
+            second = cuda.runtime()
+        assert first is cuda.runtime()
+        assert first is not second
+        assert streams == [0, 1]
+    finally:
+        cuda._runtime_of.cache_clear()
+
+
 def test_without_cupy_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
-    cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+    cuda.problem.cache_clear()
     try:
         with pytest.raises(ImportError, match=r"needs an NVIDIA GPU and CuPy.*pip install 'multicause\[cuda\]'"):
             LinCA(2, device="cuda").fit(np.eye(4))
         with pytest.raises(ImportError, match="needs an NVIDIA GPU and CuPy"):
             denoise_image(np.random.default_rng(0).normal(size=(20, 20)), device="cuda")
     finally:
-        cuda.problem.cache_clear(), cuda.runtime.cache_clear()
+        cuda.problem.cache_clear()
+
+
+@pytest.mark.parametrize(("enough", "taken"), [(10**9, "cpu"), (1, "cuda")])
+def test_auto_takes_the_device_for_large_images_alone(device, enough, taken, monkeypatch):
+    monkeypatch.setattr(devices, "_WORTH_IT", enough)
+    rng = np.random.default_rng(0)
+    image, missing = rng.normal(size=(24, 26)).cumsum(axis=0), rng.random((24, 26)) < 0.3
+    short = {"n_components": 3, "max_iter": 2, "random_state": 0}
+    for task in (
+        lambda **given: denoise_image(image, **given, **short),
+        lambda **given: denoise_image(image, model="gsc", **given, **short),
+        lambda **given: inpaint_image(image, missing, **given, **short),
+    ):
+        chosen, asked = task(device="auto"), task(device=taken)
+        assert np.array_equal(chosen.image, asked.image)
+        assert getattr(chosen.estimator, "device", "auto") == "auto"
+    lacking = denoise_image(image, device="auto", n_candidates=2, selection="neighbours", **short)
+    assert np.array_equal(
+        lacking.image, denoise_image(image, device="cpu", n_candidates=2, selection="neighbours", **short).image
+    )
 
 
 def test_an_image_denoised_on_a_device_is_that_of_the_processor(device):

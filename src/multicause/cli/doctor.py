@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import numpy as np
 
 from multicause import __version__
 from multicause.cli.errors import describe
@@ -89,7 +90,11 @@ def _gpu() -> str:
     problem = cuda.problem()
     if problem is not None:
         return f"none for device='cuda': {problem}"
-    xp = cuda.runtime().xp
+    runtime, xp = cuda.runtime(), cuda.runtime().xp
+    try:
+        runtime.eigh(np.eye(2)[None])  # by a library of its own, which mixtures need
+    except cuda.DeviceError as error:
+        return f"without TruncatedGaussianMixture: {error}"
     device = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)
     memory = device["totalGlobalMem"] / 2**30
     return f"{device['name'].decode()}, {memory:.0f} GiB, cupy {xp.__version__}: device='cuda' works"

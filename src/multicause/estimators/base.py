@@ -365,20 +365,22 @@ class MulticauseEstimator(
         return row_source(X)
 
     def _validate_source(self, X: RowSource, reset: bool) -> RowSource:
-        """The same checks, chunk by chunk."""
+        """The same checks, chunk by chunk; the source is told whether entries are missing."""
         validate_data(self, X, reset=reset, skip_check_array=True)
         self._refuse_too_small(X.shape, reset)
         name, missing, check_range = type(self).__name__, self._allows_missing, self._check_range
 
-        def largest_of(chunk: Chunk) -> float:
+        def looked_at(chunk: Chunk) -> np.ndarray:
             rows = chunk.rows()
             with naming_models_for_gaps(name):
                 assert_all_finite(rows, allow_nan=missing, estimator_name=name, input_name="X")
             check_range(rows, reset, chunk.start)
-            return largest_magnitude(rows)
+            return np.array([largest_magnitude(rows), missing and np.isnan(rows).any()])
 
         with reader_for(X, self.n_jobs) as executor:
-            refuse_magnitude(executor.map_reduce(largest_of, split(X, X.shape[1], self._chunk_size), max))
+            found = executor.map_reduce(looked_at, split(X, X.shape[1], self._chunk_size), np.maximum)
+        refuse_magnitude(float(found[0]))
+        X.has_gaps = bool(found[1])
         return X
 
     def _refuse_too_small(self, shape: tuple[int, ...], reset: bool) -> None:
@@ -393,8 +395,8 @@ class MulticauseEstimator(
     def _check_range(self, X: np.ndarray, reset: bool, start: int = 0) -> None:
         """Refuse rows outside of the range that the model is for; their numbers begin at `start`."""
 
-    def _executor(self, X: Any) -> InProcess:
-        """Where the chunks of X are worked on."""
+    def _executor(self, X: Any, learned: bool = False) -> InProcess:
+        """Where the chunks of X are worked on: to fit, or to ask what was learned."""
         return executor_for(X, self.n_jobs)
 
     def _way_out(self, knobs: Mapping[str, str]) -> str:
@@ -426,12 +428,12 @@ class MulticauseEstimator(
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> np.ndarray:
         """The answers to `question` for all rows of X, in X's precision where that is wanted."""
         X = self._validate_fitted(X)
-        with self._executor(X) as executor:
+        with self._executor(X, learned=True) as executor:
             model = self._prepared()
             chunks = executor.split(X, self._n_features_out, self._chunk_size)
             answers = executor.answers(lambda chunk: question(model, chunk), chunks)
-        answer = np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
-        refuse_not_finite(answer, type(self).__name__)
+            answer = np.concatenate([a.astype(X.dtype, copy=False) if keeps_dtype else a for a in answers])
+            refuse_not_finite(answer, type(self).__name__)
         return answer
 
 

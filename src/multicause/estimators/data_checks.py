@@ -10,6 +10,7 @@ import numpy as np
 
 from multicause._compat import check_sample_weight
 from multicause.backends import cuda
+from multicause.execution import RowSource
 from multicause.execution.on_device import is_on_device
 
 LARGEST = 1e100  # magnitude of data: beyond this, sums of squares overflow
@@ -67,6 +68,13 @@ def refuse_extreme(X: np.ndarray) -> None:
 
 def largest_magnitude(X: np.ndarray) -> float:
     return max(float(np.fmax.reduce(X, axis=None, initial=0.0)), -float(np.fmin.reduce(X, axis=None, initial=0.0)))
+
+
+def has_gaps(X: Any) -> bool:
+    """Whether entries of validated data are missing; on a GPU none may be."""
+    if isinstance(X, RowSource) or is_on_device(X):
+        return getattr(X, "has_gaps", False)
+    return any(bool(np.isnan(X[start : start + _ROWS]).any()) for start in range(0, len(X), _ROWS))
 
 
 def refuse_magnitude(largest: float) -> None:

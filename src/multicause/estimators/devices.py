@@ -11,10 +11,11 @@ from sklearn.utils.validation import validate_data
 
 from multicause._compat import StrOptions
 from multicause.backends import cuda
-from multicause.estimators.data_checks import refuse_magnitude
+from multicause.estimators.data_checks import has_gaps, refuse_magnitude
 from multicause.estimators.em_estimator import SelectingEstimator
 from multicause.execution import Chunk, InProcess
 from multicause.execution.on_device import OnDevice, is_on_device
+from multicause.posteriors.device_steps.base import MISSING, MOST_CANDIDATES, Unsupported
 
 _WORTH_IT = 2_000_000  # numbers in <s> of all rows, from which on device="auto" takes the GPU
 
@@ -37,8 +38,8 @@ class DeviceEstimator(SelectingEstimator):
             return "a selection that is learned"
         return "monotone=True" if getattr(self, "monotone", False) not in (False, "auto") else None
 
-    def _device_for(self, X: Any) -> str:
-        """Where data are worked on; an error where that cannot be."""
+    def _device_for(self, X: Any, learned: bool = False) -> str:
+        """Where data are worked on, to fit or to ask what was learned; an error where that cannot be."""
         if is_on_device(X) and self.device == "cpu":
             raise ValueError(
                 f"X is on a GPU, but {type(self).__name__} has device='cpu'. Set device='cuda', or give X.get()."
@@ -47,19 +48,34 @@ class DeviceEstimator(SelectingEstimator):
             return "cpu"
         lacking = self._without_kernel()
         if self.device == "auto" and not is_on_device(X):
-            n_components = self._n_features_out if hasattr(self, "stop_") else self._count_components(X.shape[1])
-            worth_it = len(X) * n_components >= _WORTH_IT
-            return "cuda" if worth_it and lacking is None and cuda.problem() is None else "cpu"
+            usable = lacking is None and self._is_suited(X, learned) and cuda.problem() is None
+            return "cuda" if usable and not self._has_gaps(X) else "cpu"
         if lacking is not None:
             raise ValueError(
                 f"{type(self).__name__}(device={self.device!r}) has no kernel for {lacking}. Leave it out, or set "
                 "device='cpu'."
             )
+        if self._has_gaps(X):
+            raise Unsupported(MISSING)
         return "cuda"
 
-    def _executor(self, X: Any) -> InProcess:
-        if self._device_for(X) == "cpu":
-            return super()._executor(X)
+    def _has_gaps(self, X: Any) -> bool:
+        return self._allows_missing and has_gaps(X)
+
+    def _is_suited(self, X: Any, learned: bool) -> bool:
+        """Whether "auto" may take a GPU: data are many, and candidates few enough for kernels."""
+        n_components = self._n_features_out if learned else self._count_components(X.shape[1])
+        if not is_worth_it(len(X), n_components):
+            return False
+        posterior: Any = self._learned_posterior() if learned else self._posterior(n_components)
+        return self._has_kernel_for(posterior.n_candidates, n_components)
+
+    def _has_kernel_for(self, n_candidates: int, n_components: int) -> bool:
+        return n_candidates <= MOST_CANDIDATES
+
+    def _executor(self, X: Any, learned: bool = False) -> InProcess:
+        if self._device_for(X, learned) == "cpu":
+            return super()._executor(X, learned)
         return OnDevice(cuda.runtime(), is_on_device(X), self._beside_device())
 
     def _beside_device(self) -> AbstractContextManager[Any] | None:
@@ -70,7 +86,7 @@ class DeviceEstimator(SelectingEstimator):
         X = _as_device_array(X)
         if not is_on_device(X):
             return super()._validate(X, reset)
-        self._device_for(X)
+        self._device_for(X, learned=not reset)
         if X.ndim != 2 or X.dtype not in (np.float32, np.float64):
             raise ValueError(
                 f"X on a GPU must be a table of float32 or float64, but has {X.ndim} dimensions of {X.dtype}. "
@@ -84,13 +100,14 @@ class DeviceEstimator(SelectingEstimator):
             )
         validate_data(self, X, reset=reset, skip_check_array=True)
         self._refuse_too_small(X.shape, reset)
-        largest = largest_on_device(X)
-        if not np.isfinite(largest):
-            raise ValueError(
-                "X on a GPU must be finite, but holds NaN or infinity. Use device='cpu' for missing values."
-            )
-        refuse_magnitude(largest)
-        self._check_range(X, reset)
+        with cuda.errors_translated():
+            largest = largest_on_device(X)
+            if not np.isfinite(largest):
+                raise ValueError(
+                    "X on a GPU must be finite, but holds NaN or infinity. Use device='cpu' for missing values."
+                )
+            refuse_magnitude(largest)
+            self._check_range(X, reset)
         return X
 
     def _ask(self, X, question: Callable[[Any, Chunk], np.ndarray], keeps_dtype: bool = True) -> Any:
@@ -98,9 +115,14 @@ class DeviceEstimator(SelectingEstimator):
         return _as_given(answers, X) if is_on_device(answers) else answers
 
 
+def is_worth_it(n_rows: int, n_components: int) -> bool:
+    """Whether data are so many that a GPU is quicker."""
+    return n_rows * n_components >= _WORTH_IT
+
+
 def largest_on_device(X: Any) -> float:
     """The largest magnitude; NaN where there is one."""
-    return float(abs(X).max())
+    return max(float(X.max()), -float(X.min()))  # magnitudes would need as much memory again
 
 
 def _as_device_array(X: Any) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 from multicause._compat import StrOptions
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
 from multicause.estimators.em_estimator import Fit, is_far_from_zero
+from multicause.execution import InProcess, OnDevice
 from multicause.learning.em.search import Search
 from multicause.models import DataMoments
 
@@ -32,6 +33,10 @@ class InterceptEstimator(TruncatedDictionaryEstimator):
         return hasattr(self, "intercept_") if self.fit_intercept == "auto" else bool(self.fit_intercept)
 
     @property
+    def _is_given_one(self) -> bool:
+        return "intercept" in {*self._held, *(self.init or {})}
+
+    @property
     def _params_type(self) -> Any:
         return self._types_of_params[self._has_intercept]
 
@@ -51,11 +56,17 @@ class InterceptEstimator(TruncatedDictionaryEstimator):
         fit = super()._fit_of(n_components, moments)
         wanted = self.fit_intercept
         if wanted == "auto":
-            finds_it = isinstance(fit.start, Search) and self.device == "cpu"
-            wanted = (finds_it and is_far_from_zero(moments)) or "intercept" in {*self._held, *(self.init or {})}
+            wanted = (isinstance(fit.start, Search) and is_far_from_zero(moments)) or self._is_given_one
         if wanted:  # data are then about it, and rounding errors as small as theirs about the mean
             fit = super()._fit_of(n_components, moments._replace(mean=np.zeros_like(moments.mean)))
         return fit._replace(model=replace(fit.model, intercept=bool(wanted)))
+
+    def _fit_on(self, executor: InProcess, n_components: int, moments: DataMoments) -> Fit:
+        """A GPU, which has no kernel for it, is there only where nothing but the data asks for an intercept."""
+        fit = super()._fit_on(executor, n_components, moments)
+        if not isinstance(executor, OnDevice):
+            return fit
+        return fit._replace(model=replace(fit.model, intercept=False))
 
     def _type_for(self, given: Mapping[str, Any]) -> Any:
         return self._types_of_params[self._has_intercept or (self.fit_intercept == "auto" and "intercept" in given)]
@@ -64,4 +75,5 @@ class InterceptEstimator(TruncatedDictionaryEstimator):
         return replace(model, intercept=self._has_intercept)
 
     def _without_kernel(self) -> str | None:
-        return "an intercept (fit_intercept)" if self._has_intercept else super()._without_kernel()
+        wanted = self._has_intercept or (self.fit_intercept == "auto" and self._is_given_one)
+        return "an intercept (fit_intercept)" if wanted else super()._without_kernel()

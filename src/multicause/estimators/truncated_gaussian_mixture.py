@@ -19,6 +19,7 @@ from multicause.learning.initialisation.clusters import best_clusters, start_clu
 from multicause.models import DataMoments, FactorMixture, GaussianMixture, GaussianMixtureParams
 from multicause.models.factor_mixture import eigen_solver
 from multicause.posteriors import TruncatedPosterior
+from multicause.posteriors.device_steps.base import LANES
 from multicause.selection import GPSelect
 
 _RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
@@ -242,6 +243,9 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
 
     def _without_kernel(self) -> str | None:
         return "selection='neighbours'" if self.selection == "neighbours" else super()._without_kernel()
+
+    def _has_kernel_for(self, n_candidates: int, n_components: int) -> bool:
+        return n_candidates <= LANES or n_candidates == n_components
 
     def _beside_device(self):
         return eigen_solver(cuda.runtime().eigh) if self.covariance_type == "factor" else None

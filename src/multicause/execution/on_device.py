@@ -14,9 +14,10 @@ from multicause.execution.in_process import InProcess, single_threaded_blas
 from multicause.execution.reproducible_matmul import TILE
 
 _WORK_BYTES = 32 * 2**30  # of a chunk's work arrays, at most, and
-_WORK_SHARE = 0.25  # of the memory that is free
-DATA_SHARE = 0.5  # of it for data that stay
-_ARRAYS = 4  # of (rows, H) that an E-step has at one time
+_WORK_SHARE = 0.25  # of the device's memory, of which others may have some: results must not depend on them
+DATA_SHARE = 0.5  # of the memory that is free, for data that stay
+_SENT_BYTES = 2**26  # of data that stay, at one time: they may come from a file that memory does not hold
+_ARRAYS = 4  # of (rows, D) and of (rows, H) that an E-step has at one time
 _OTHER_NUMBERS = 200  # per row
 
 
@@ -31,7 +32,14 @@ class DeviceData:
         if is_on_device(X):
             self._whole = runtime.xp.ascontiguousarray(X)
         elif X.shape[0] * X.shape[1] * self.dtype.itemsize < share * runtime.free_bytes():
-            self._whole = runtime.xp.asarray(np.ascontiguousarray(X[:]))
+            self._whole = self._sent_in_slices()
+
+    def _sent_in_slices(self) -> Any:
+        xp, X, n_rows = self.runtime.xp, self._X, max(_SENT_BYTES // (self._X.shape[1] * self.dtype.itemsize), 1)
+        whole = xp.empty(X.shape, self.dtype)
+        for start in range(0, X.shape[0], n_rows):
+            whole[start : start + n_rows] = xp.asarray(np.ascontiguousarray(X[start : start + n_rows]))
+        return whole
 
     @property
     def stays(self) -> bool:
@@ -62,7 +70,7 @@ class DeviceChunk(Chunk):
     """A chunk whose rows are asked for where the device can work on them."""
 
     data: Any = field(default=None, repr=False)  # DeviceData, the same of all chunks
-    _placed: Any = field(default=None, repr=False, compare=False)  # weights, where the rows stay on the device, too
+    _placed: Any = field(default=None, init=False, repr=False, compare=False)  # its weights, where the rows stay there
 
     @property
     def runtime(self) -> Any:
@@ -89,6 +97,10 @@ class DeviceChunk(Chunk):
 
     def fetch(self, array: Any) -> np.ndarray:
         return self.runtime.to_host(array)
+
+
+def _as_it_is(result: Any) -> Any:
+    return result
 
 
 class OnDevice(InProcess):
@@ -122,13 +134,16 @@ class OnDevice(InProcess):
     def __enter__(self) -> "OnDevice":
         self._stack.enter_context(single_threaded_blas)  # an M-step is too small for threads: they would only wait
         self._stack.enter_context(self._beside)
+        self._stack.enter_context(self.runtime.errors_translated())
         return self
 
     def __exit__(self, *exception) -> None:
-        self._stack.close()
-        for data in self._data:
-            data.close()
-        self._data.clear()
+        try:
+            self._stack.__exit__(*exception)
+        finally:
+            for data in self._data:
+                data.close()
+            self._data.clear()
 
     def split(
         self, X: Any, n_components: int, chunk_size: int | None = None, weights: np.ndarray | None = None
@@ -136,25 +151,25 @@ class OnDevice(InProcess):
         with self.runtime.errors_translated():
             data = DeviceData(X, self.runtime, self._data_share)
             self._data.append(data)
-            width = X.shape[1] + _ARRAYS * n_components + _OTHER_NUMBERS
-            budget = min(_WORK_BYTES, _WORK_SHARE * self.runtime.free_bytes())
+            width = _ARRAYS * (X.shape[1] + n_components) + _OTHER_NUMBERS
+            budget = min(_WORK_BYTES, _WORK_SHARE * self.runtime.total_bytes())
             n_rows = max(int(budget / (width * data.dtype.itemsize)) // TILE, 1) * TILE
         cut = split(X, n_components, min(n_rows, chunk_size or n_rows), weights)
         return [DeviceChunk(c.X, c.start, c.stop, c.weights, data=data) for c in cut]
 
     def map(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> Iterator[Any]:
-        for result in self._results(task, chunks):
-            yield self.runtime.to_host(result)
+        yield from self._results(task, chunks, self.runtime.to_host)
 
     def answers(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> list[Any]:
-        results = self._results(task, chunks)
-        return list(results) if self._keeps else [self.runtime.to_host(result) for result in results]
+        return list(self._results(task, chunks, _as_it_is if self._keeps else self.runtime.to_host))
 
-    def _results(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> Iterator[Any]:
+    def _results(
+        self, task: Callable[[Any], Any], chunks: Sequence[Any], fetch: Callable[[Any], Any] = _as_it_is
+    ) -> Iterator[Any]:
         for position, chunk in enumerate(chunks):
             with self.runtime.errors_translated():
                 self._send_ahead(chunks, position)
-                result = task(chunk)
+                result = fetch(task(chunk))
             yield result
 
     def map_reduce(

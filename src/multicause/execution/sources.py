@@ -20,6 +20,7 @@ class RowSource(ABC):
     """
 
     ndim = 2
+    has_gaps = False  # whether entries are missing: those who validate the rows say so
 
     def __init__(self, shape: tuple[int, int], dtype: Any):
         self.shape = (int(shape[0]), int(shape[1]))

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from multicause.backends import cuda
 from multicause.execution.in_process import single_threaded_blas
 from multicause.short_repr import short_repr
 from multicause.tasks import mixture_denoising
@@ -106,7 +107,8 @@ def denoise_image(
     n_jobs : int or None, default=None
         Threads; None takes all cores.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand.
+        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand and the image
+        is large.
     **settings : dict
         Further constructor arguments of `TruncatedGaussianMixture`, such as `max_iter` and `n_candidates`. By
         model="gsc" those of `GSC`, and three of its own: `subtract_mean` (True: the mean of each colour is taken off
@@ -151,7 +153,7 @@ def denoise_image(
             pixels, patch_size or GSC_PATCH_SIZE, max_patches or GSC_MAX_PATCHES, random_state, **shared
         )
         return DenoisedImage(like(image, clean, value_range), level, estimator)
-    with single_threaded_blas:  # threads are over patches
+    with single_threaded_blas, cuda.errors_translated():  # threads are over patches
         cleaned = mixture_denoising.clean(
             pixels, noise_level, patch_size, n_components, max_patches, random_state, verbose, n_jobs, settings
         )

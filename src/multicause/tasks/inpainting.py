@@ -9,8 +9,10 @@ from scipy.interpolate import LinearNDInterpolator
 from scipy.ndimage import gaussian_filter, maximum_filter
 from sklearn.utils import check_random_state
 
+from multicause.backends import cuda
+from multicause.posteriors.device_steps.base import LANES
 from multicause.short_repr import short_repr
-from multicause.tasks.devices import task_device
+from multicause.tasks.devices import is_on_gpu, task_device
 from multicause.tasks.gap_noise import noise_level_of_known
 from multicause.tasks.images import (
     PatchModel,
@@ -124,8 +126,8 @@ def inpaint_image(
     verbose : int, default=0
         1 shows progress on a terminal.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute. "auto" takes an NVIDIA GPU where there is one; `GSC` runs on the processor, since data with
-        gaps have no kernel of it for a GPU.
+        Where to compute. "auto" takes an NVIDIA GPU for a large image, where there is one; `GSC` runs on the processor,
+        since data with gaps have no kernel of it for a GPU.
     **settings : dict
         `max_iter`, `n_candidates` and `n_jobs`; further constructor arguments of `GSC`, such as `max_active`.
 
@@ -135,8 +137,7 @@ def inpaint_image(
         The image, the fitted model, the noise level, and how sure filled pixels are.
     """
     by_gsc = _takes_gsc(model, noise_level, settings)
-    on_device = task_device(device) == "cuda"
-    if by_gsc and device == "cuda":
+    if task_device(device) == "cuda" and by_gsc:
         raise ValueError(
             "inpaint_image(model='gsc') has no kernel for a GPU: GSC with gaps runs on the processor, device='cpu'. "
             "model='mixture' has one."
@@ -159,15 +160,16 @@ def inpaint_image(
     pixels[missing] = np.nan
     random_state = check_random_state(random_state)
     subtract_mean = by_gsc if subtract_mean is None else subtract_mean
-    place = _device() if on_device and not by_gsc else HERE
-    gaps = Gaps(pixels, patch_size, n_passes, keep_known, verbose, place)
+    gaps = Gaps(pixels, patch_size, n_passes, keep_known, verbose)
     if by_gsc:
         settings = {**SETTINGS, "n_components": n_components, "verbose": verbose, **settings}
         found = _by_gsc(gaps, subtract_mean, max_patches or GSC_PATCHES, random_state, settings)
     else:
         told = None if noise_level is None else noise_level / unit
         settings = {**MIXTURE_SETTINGS, "n_components": n_components, "noise_level": told, **settings}
-        found = _by_mixtures(gaps, subtract_mean, max_patches or MIXTURE_PATCHES, random_state, settings)
+        gaps = gaps._replace(place=_place(device, len(gaps.patches(pixels)), settings))
+        with cuda.errors_translated():
+            found = _by_mixtures(gaps, subtract_mean, max_patches or MIXTURE_PATCHES, random_state, settings)
     whole, variance, estimator, level = found
     result = like(image, whole * unit, value_range)
     uncertainty = None if variance is None else unit * np.sqrt(np.maximum(variance, 0.0)).reshape(result.shape)
@@ -189,7 +191,10 @@ class Place(NamedTuple):
 HERE = Place(Patches, IncompleteMixture, WeightedMerge)
 
 
-def _device() -> Place:
+def _place(device: str, n_patches: int, settings: dict[str, Any]) -> Place:
+    too_many = device == "auto" and settings["n_candidates"] > LANES
+    if too_many or not is_on_gpu(device, n_patches, settings["n_components"] or _number_of_clusters(n_patches)):
+        return HERE
     from multicause.tasks.device_inpainting import MergeThere, MixtureThere, PatchesThere
 
     return Place(PatchesThere, MixtureThere, MergeThere)

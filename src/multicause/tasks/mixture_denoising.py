@@ -64,7 +64,10 @@ def clean(
     turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
     mean = pixels.mean(axis=(0, 1))
     channels = _turned(pixels, turn / unit, -mean @ turn / unit, np.float32)
-    level, learner_kind = None if noise_level is None else noise_level / unit, _learner_kind(settings)
+    level, learner_kind = (
+        None if noise_level is None else noise_level / unit,
+        _learner_kind(settings, pixels.shape, n_components, max_patches or MAX_PATCHES),
+    )
     if level is None:
         clipped = clipped_share(pixels)
         level = float(np.median([learner_kind.noise_of(channel, clipped) for channel in np.moveaxis(channels, 2, 0)]))
@@ -121,12 +124,23 @@ def _suitable_n_components(n_patches: int) -> int:
     return int(np.clip(n_patches // PATCHES_PER_COMPONENT, 1, most))
 
 
-def _learner_kind(settings: dict[str, Any]) -> "type[Learner]":
-    if settings.get("device", "cpu") != "cuda":
+def _learner_kind(
+    settings: dict[str, Any], shape: tuple[int, ...], n_components: int | None, max_patches: int
+) -> "type[Learner]":
+    """On the device that the mixture takes for all patches: about as many as there are pixels."""
+    n_patches = shape[0] * shape[1]
+    n_components = n_components or _suitable_n_components(min(n_patches, max_patches))
+    mixture = TruncatedGaussianMixture(n_components, **_mixture_settings(settings, n_components))
+    if mixture._device_for(np.broadcast_to(0.0, (n_patches, PATCH_SIZE**2))) == "cpu":
         return Learner
     from multicause.tasks.device_denoising import DeviceLearner
 
     return DeviceLearner
+
+
+def _mixture_settings(settings: dict[str, Any], n_components: int) -> dict[str, Any]:
+    settings = {**SETTINGS, "covariance_type": "factor", **settings}
+    return settings | {"n_candidates": min(settings["n_candidates"], n_components)}
 
 
 class Learner(NamedTuple):
@@ -148,8 +162,7 @@ class Learner(NamedTuple):
         n_at_first = max(MOST_AT_FIRST, PATCHES_PER_COMPONENT * n_components)
         few = positions[some_of(np.arange(len(positions)), n_at_first, random_state)]
         X, some = patches.take(positions).astype(np.float64), patches.take(few).astype(np.float64)
-        settings: dict[str, Any] = {**SETTINGS, "n_jobs": self.n_jobs, "verbose": self.verbose, **self.settings}
-        settings["n_candidates"] = min(settings["n_candidates"], n_components)
+        settings = _mixture_settings({"n_jobs": self.n_jobs, "verbose": self.verbose, **self.settings}, n_components)
         settings.setdefault("random_state", random_state.randint(2**31 - 1))
         settings |= {"covariance_type": "factor", "noise": self.noise_level**2, "reg_covar": 0.0}
         mixture = TruncatedGaussianMixture(n_components, **settings)

@@ -6,10 +6,10 @@ the host, which is how it is tested where there is no GPU: see `host.py`.
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from multicause.backends.cuda.runtime import CudaRuntime, DeviceError, Runtime
+from multicause.backends.cuda.runtime import INSTALL, CudaRuntime, DeviceError, Runtime, errors_translated
 
-INSTALL = "pip install 'multicause[cuda]'"
 _ORDER = (
     "common", "selection", "sums", "spike_slab_linear", "binary_linear", "maximal_causes", "gaussian_mixture",
     "local_gaussian", "incomplete_gaussians",
@@ -34,17 +34,38 @@ def problem() -> str | None:
         n_devices = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
         return f"CuPy finds no usable NVIDIA GPU ({error}): look at `nvidia-smi`, or use device='cpu'"
-    return None if n_devices else "there is no NVIDIA GPU: use device='cpu'"
+    return _failure_of_little(cupy) if n_devices else "there is no NVIDIA GPU: use device='cpu'"
 
 
-@cache
+def _failure_of_little(cupy: Any) -> str | None:
+    """What goes wrong with a kernel and a product: CUDA's libraries are loaded when they are first asked for."""
+    try:
+        with errors_translated():
+            ones = cupy.ones((2, 2))
+            cupy.asnumpy(ones @ ones)
+    except DeviceError as error:
+        if isinstance(error.__cause__, MemoryError):
+            return None  # it is there, and others have all of its memory for now
+        return f"CuPy cannot compute there: {str(error).rstrip('.')}"
+    except Exception as error:
+        return f"CuPy cannot compute there ({type(error).__name__}: {error}): {INSTALL}"
+    return None
+
+
 def runtime() -> Runtime:
-    """What runs kernels on the device that CuPy is set to; an error says what is missing."""
+    """What runs kernels on the device that CuPy is set to now; an error says what is missing."""
     missing = problem()
     if missing is not None:
         kind = ImportError if INSTALL in missing else DeviceError
         raise kind(f"device='cuda' needs an NVIDIA GPU and CuPy, but {missing}.")
-    return CudaRuntime(source())
+    import cupy
+
+    return _runtime_of(cupy.cuda.Device().id)
 
 
-__all__ = ["DeviceError", "Runtime", "problem", "runtime", "source"]
+@cache
+def _runtime_of(device: int) -> Runtime:
+    return CudaRuntime(source(), device)
+
+
+__all__ = ["DeviceError", "Runtime", "errors_translated", "problem", "runtime", "source"]

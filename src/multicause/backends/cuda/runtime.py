@@ -1,5 +1,6 @@
 """What kernels run on: arrays of one kind, and a way to launch templates over them."""
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ import numpy as np
 
 BLOCK = 128  # threads
 SCALARS = {np.dtype(np.float64): "double", np.dtype(np.float32): "float"}
+INSTALL = "pip install 'multicause[cuda]'"
+_LIBRARY = re.compile(r"lib\w+\.so|\.dll", re.IGNORECASE)
 _MOST_BLOCKS = 2**31 - 1
 
 
@@ -23,6 +26,38 @@ class DeviceError(OSError):
     outcome: Any = None
 
 
+@contextmanager
+def errors_translated() -> Iterator[None]:
+    """A context, or a decorator, in which failures of a device are DeviceErrors that say what to do."""
+    try:
+        yield
+    except Exception as error:
+        told = _failure(error)
+        if told is None:
+            raise
+        raise DeviceError(told) from error
+
+
+def _failure(error: Exception) -> str | None:
+    """What an error means where it is a device's: told by its class, since CuPy need not be there to ask."""
+    kind, package = type(error).__name__, type(error).__module__.partition(".")[0]
+    of_a_library = isinstance(error, ImportError) and _LIBRARY.search(str(error)) is not None
+    if of_a_library or kind == "DynamicLibNotFoundError":
+        return f"A library of CUDA cannot be loaded ({error}). Install it, {INSTALL}, or use device='cpu'."
+    if package not in ("cupy", "cupy_backends"):
+        return None
+    if kind == "OutOfMemoryError" or "out of memory" in str(error):
+        return (
+            f"The GPU has not enough free memory ({error}). Close what else uses it, ask for fewer components or "
+            "candidates, give float32 data, or use device='cpu'."
+        )
+    if kind in ("CompileException", "NVRTCError"):
+        return f"A kernel could not be compiled for the GPU ({error}). Is CUDA whole? {INSTALL}, or use device='cpu'."
+    return (
+        f"The GPU failed ({error}). Start Python anew; if it happens again, look at `nvidia-smi`, or use device='cpu'."
+    )
+
+
 class Sent(Protocol):
     """Rows on their way to the device."""
 
@@ -33,7 +68,9 @@ class Runtime(ABC):
     """A module of arrays with NumPy's names, and kernels for them."""
 
     xp: Any
+    errors_translated = staticmethod(errors_translated)
 
+    @errors_translated()
     def launch(self, name: str, dtype: Any, sizes: tuple[int, ...], n_groups: int, lanes: int, *arguments: Any) -> None:
         """Run the template `name`<dtype, sizes...> for so many groups of lanes.
 
@@ -58,6 +95,7 @@ class Runtime(ABC):
     @abstractmethod
     def _run(self, expression: str, n_threads: int, arguments: list[Any]) -> None: ...
 
+    @errors_translated()
     def eigh(self, matrices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues in rising order, and eigenvectors, of many small symmetric matrices (C, D, D)."""
         values, vectors = self.xp.linalg.eigh(self.xp.asarray(matrices))
@@ -82,10 +120,9 @@ class Runtime(ABC):
     def free_bytes(self) -> int:
         """Memory that can still be had."""
 
-    @contextmanager
-    def errors_translated(self) -> Iterator[None]:
-        """A context in which failures of the device are DeviceErrors that say what to do."""
-        yield
+    @abstractmethod
+    def total_bytes(self) -> int:
+        """Memory that there is, whoever has it."""
 
 
 @cache
@@ -100,12 +137,14 @@ def _typed(argument: Any, dtype: np.dtype) -> Any:
 
 
 class CudaRuntime(Runtime):
-    """The GPU that CuPy is set to; templates are compiled by NVRTC, and kept on disk by CuPy."""
+    """A GPU, to which CuPy must be set; templates are compiled by NVRTC, and kept on disk by CuPy."""
 
-    def __init__(self, source: str):
+    def __init__(self, source: str, device: int):
         import cupy
 
-        self.xp, self._sending = cupy, cupy.cuda.Stream(non_blocking=True)
+        self._device = cupy.cuda.Device(device)
+        with self._device:
+            self.xp, self._sending = cupy, cupy.cuda.Stream(non_blocking=True)
         self._landing: np.ndarray | None = None
         self._reading = Lock()
         self._kernel = cache(lambda expression: _compiled(cupy, source, expression))
@@ -114,9 +153,11 @@ class CudaRuntime(Runtime):
         n_blocks = min(-(-n_threads // BLOCK), _MOST_BLOCKS)
         self._kernel(expression)((n_blocks,), (BLOCK,), tuple(arguments))
 
+    @errors_translated()
     def to_host(self, array: Any) -> np.ndarray:
         return self.xp.asnumpy(array)
 
+    @errors_translated()
     def read(self, array: Any) -> np.ndarray:
         if self._landing is None or self._landing.nbytes < array.nbytes:  # page-locked memory, which is slow to get
             self._landing = np.frombuffer(self.xp.cuda.alloc_pinned_memory(array.nbytes), np.uint8)
@@ -125,10 +166,16 @@ class CudaRuntime(Runtime):
             array.get(out=landed)
             return landed.copy()
 
+    @errors_translated()
     def synchronise(self) -> None:
         self.xp.cuda.get_current_stream().synchronize()
 
+    @errors_translated()
     def send(self, rows: np.ndarray) -> "SentByCuda":
+        with self._device:  # which is the first one in a new thread
+            return self._send(rows)
+
+    def _send(self, rows: np.ndarray) -> "SentByCuda":
         pinned_bytes = self.xp.cuda.alloc_pinned_memory(rows.nbytes)
         pinned = np.frombuffer(pinned_bytes, rows.dtype, rows.size).reshape(rows.shape)
         pinned[...] = rows
@@ -143,22 +190,9 @@ class CudaRuntime(Runtime):
         available = free + pool.free_bytes()
         return available if limit == 0 else min(available, limit - pool.used_bytes())
 
-    @contextmanager
-    def errors_translated(self) -> Iterator[None]:
-        try:
-            yield
-        except self.xp.cuda.memory.OutOfMemoryError as error:
-            raise DeviceError(
-                f"The GPU has not enough free memory ({error}). Close what else uses it, ask for fewer components or "
-                "candidates, give float32 data, or use device='cpu'."
-            ) from error
-        except (
-            self.xp.cuda.runtime.CUDARuntimeError, self.xp.cuda.driver.CUDADriverError, self.xp.cuda.cublas.CUBLASError
-        ) as error:  # fmt: skip
-            raise DeviceError(
-                f"The GPU failed ({error}). Start Python anew; if it happens again, look at `nvidia-smi`, or use "
-                "device='cpu'."
-            ) from error
+    def total_bytes(self) -> int:
+        limit, (_, total) = self.xp.get_default_memory_pool().get_limit(), self.xp.cuda.runtime.memGetInfo()
+        return total if limit == 0 else min(total, limit)
 
 
 class SentByCuda(NamedTuple):

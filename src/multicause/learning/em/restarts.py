@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from multicause.backends.cuda import DeviceError
 from multicause.execution.chunks import Chunk
 from multicause.learning.checkpoints import Checkpoint
 from multicause.learning.driver import Outcome, Progress
@@ -40,6 +41,9 @@ def best_of_restarts(
             if best is None:
                 raise
             return best._replace(stop=Stop.INTERRUPTED)
+        except DeviceError as error:  # the score might ask the device, but each has a last free energy
+            error.outcome = _better(best, error.outcome)
+            raise
         progress = None
         if best is None or score(outcome) > score(best):
             best = outcome
@@ -47,6 +51,13 @@ def best_of_restarts(
             return best._replace(stop=outcome.stop)
     assert best is not None
     return best
+
+
+def _better(best: Outcome | None, failed: Outcome | None) -> Outcome | None:
+    """The better one of the earlier fits' best and what was learned before the device failed."""
+    if best is None or (failed is not None and failed.free_energy[-1] > best.free_energy[-1]):
+        return failed
+    return best._replace(stop=Stop.DEVICE_FAILED)
 
 
 def score_of_well_explained(em: Any, outcome: Outcome) -> float:

@@ -13,6 +13,7 @@ from multicause.posteriors.e_steps.base import TruncatedEStep
 
 MOST_CANDIDATES = 16  # that templates are compiled for: each latent more doubles the code of a lane
 NORMALISERS, ROWS, STATISTICS = 0, 1, 2  # what kernels are asked for, as in spike_slab_linear.cuh
+MISSING = "Missing values, NaN in X, have no kernel for a GPU. Use device='cpu', or fill them in."
 _GROUPS = 8192  # of lanes, that keep a device busy
 _SHARED_COLUMNS = 256, 1024  # of pairs, whose sums fit into shared memory
 _ROWS_AT_ONCE = 2**16  # whose sums single precision bears
@@ -46,6 +47,10 @@ class DeviceEStep(ABC):
         self.host, self.model, self.params = host, host.model, host.params
         self.max_active, self.singletons, self.beta = host.max_active, host.singletons, host.beta
         self.runtime, self.xp, self.dtype = runtime, runtime.xp, np.dtype(dtype)
+
+    def numbers_per_row(self, n_candidates: int, n_features: int) -> int:
+        """Of work arrays, besides a few of (N, D) and of (N, H)."""
+        return 0
 
     @abstractmethod
     def terms(self, Y: Any) -> Any:

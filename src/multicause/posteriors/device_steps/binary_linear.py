@@ -8,6 +8,7 @@ import numpy as np
 from multicause.models.binary_linear import BinaryLinearStatistics
 from multicause.posteriors.base import free_energy
 from multicause.posteriors.device_steps.base import (
+    MISSING,
     NORMALISERS,
     ROWS,
     STATISTICS,
@@ -90,7 +91,7 @@ class BinaryLinearOnDevice(DeviceEStep):
         weight, log_normaliser, energy = map(float, totals)
         yy = float(squares.sum())
         if np.isnan(yy):
-            raise Unsupported("Missing values, NaN in X, have no kernel for a GPU. Use device='cpu', or fill them in.")
+            raise Unsupported(MISSING)
         np.fill_diagonal(ss, s)
         constant = self.host.log_empty * weight - yy / (2.0 * self.params.noise_variance)
         relative = free_energy(log_normaliser, energy / self.beta, self.beta)

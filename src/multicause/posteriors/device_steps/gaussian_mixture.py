@@ -6,10 +6,10 @@ import numpy as np
 
 from multicause.models.gaussian_mixture import GaussianMixtureStatistics
 from multicause.posteriors.base import free_energy
-from multicause.posteriors.device_steps.base import LANES, DeviceEStep, Unsupported
+from multicause.posteriors.device_steps.base import LANES, DeviceEStep
 
 _MOST_NUMBERS = 2**27  # of work arrays that exist at one time
-_MOST_FEATURES = 1024  # of rows without noise: 32 to a lane
+_MOST_FEATURES = 1024  # of rows whose noise a kernel takes out: 32 to a lane
 _PARTS = 4
 
 
@@ -163,12 +163,25 @@ class FactorMixtureOnDevice(MixtureOnDevice):
         q = self.xp.ascontiguousarray(self._weigh(terms, candidates)[1])
         N, D = terms.Y.shape
         if D > _MOST_FEATURES:
-            raise Unsupported(f"On a GPU rows without noise have at most {_MOST_FEATURES} features. Use device='cpu'.")
+            return self._clean_by_clusters(terms.Y, candidates, q)
         result, n_tiles = self.empty(N, 2, D), -(-D // LANES)
         tables = self.put(self.host.directions), self.put(self.host.shares), self.starts, self.put(self.host.left_over)
         sizes = N, D, candidates.shape[1]
         self.launch("factor_clean", (n_tiles,), N, LANES, terms.Y, candidates, q, self.centres, *tables, *sizes, result)
         return result
+
+    def _clean_by_clusters(self, Y, candidates, q):
+        """The same for rows that registers do not hold, by matrix products for one cluster after the other."""
+        xp, starts, shift, variance = self.xp, self.host.starts, self.xp.zeros_like(Y), self.xp.zeros_like(Y)
+        directions, shares, left_over = map(self.put, (self.host.directions, self.host.shares, self.host.left_over))
+        for c in range(self.n_clusters):
+            rows, places = xp.nonzero(candidates == c)
+            own, weights = directions[starts[c] : starts[c + 1]], q[rows, places][:, None]
+            from_centre = Y[rows] - self.centres[c]
+            x = ((from_centre @ own.T) * shares[starts[c] : starts[c + 1]]) @ own - from_centre
+            shift[rows] += weights * x
+            variance[rows] += weights * (xp.square(x) + left_over[c])
+        return xp.stack([Y + shift, xp.maximum(variance - xp.square(shift), 0.0)], axis=1)
 
     def _rows_of(self, terms):
         return terms.Y

@@ -27,10 +27,14 @@ class Found(NamedTuple):
 
 
 class MaximalCausesOnDevice(DeviceEStep):
-    """See `backends/cuda/maximal_causes.cuh`."""
+    """See `backends/cuda/maximal_causes.cuh`.
+
+    While latents share smoothly what they explain, the maximum is a root of a sum of high powers, for which single
+    precision is too narrow: that much is computed in double precision, whatever the data are.
+    """
 
     def __init__(self, host, runtime, dtype):
-        super().__init__(host, runtime, dtype)
+        super().__init__(host, runtime, dtype if host.tables.root == 0.0 else np.float64)
         if not host.gaussian:
             raise Unsupported(f"{self.model.noise} has no kernel for a GPU. Use Gaussian noise, or device='cpu'.")
         tables = host.tables
@@ -41,7 +45,12 @@ class MaximalCausesOnDevice(DeviceEStep):
             tables.u, tables.v,
         )  # fmt: skip
 
+    def numbers_per_row(self, n_candidates, n_features):
+        """q of all states, and what each candidate has of each dimension."""
+        return len(tree_subsets(n_candidates, self.max_active)) + n_candidates * n_features
+
     def terms(self, Y):
+        Y = Y.astype(self.dtype, copy=False)
         singles = Y @ self.projection
         singles += self.offset
         return RowTerms(Y, singles)
@@ -76,6 +85,7 @@ class MaximalCausesOnDevice(DeviceEStep):
 
     def statistics(self, terms, candidates, weights):
         found, H = self._weights(terms, candidates), self.model.n_components
+        weights = weights.astype(self.dtype, copy=False)
         sums, squares = self._shares(terms.Y, found.q, candidates, weights)
         alone = found.alone
         alone *= weights[:, None]

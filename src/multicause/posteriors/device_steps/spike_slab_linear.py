@@ -8,6 +8,7 @@ from multicause.models.spike_slab_linear import SpikeSlabStatistics
 from multicause.posteriors.base import free_energy
 from multicause.posteriors.device_steps.base import (
     LANES,
+    MISSING,
     NORMALISERS,
     ROWS,
     STATISTICS,
@@ -127,7 +128,7 @@ class SpikeSlabOnDevice(DeviceEStep):
         else:
             distance = float(squares @ (1.0 / np.square(host.whiten.factor)))
         if np.isnan(distance):
-            raise Unsupported("Missing values, NaN in X, have no kernel for a GPU. Use device='cpu', or fill them in.")
+            raise Unsupported(MISSING)
         constant = weight * (host.log_empty - host.whiten.log_scale.sum()) - 0.5 * distance
         yy = squares if self.model.noise.shape != "isotropic" else np.asarray(squares.sum())
         correlated = np.zeros(0), _NOTHING, _NOTHING
