@@ -4,15 +4,14 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from multicause.datasets import data_folder
+from multicause.datasets import data_folder, speech_windows
 from multicause.experiments import EXPERIMENTS, Options
 from multicause.experiments.constants import CONSTANTS
 from multicause.experiments.et_bars import BarsSetting, bars_trial, quality_curves
 from multicause.experiments.et_likelihood import learn_bars
+from multicause.experiments.et_parts import N_WINDOWS
 from multicause.experiments.mca_likelihood import Start, likelihood_trial
 from multicause.experiments.mca_settings import MaximalSetting, maximal_trial
-
-READS_FIRST = {"et-linca-speech", "et-mca-grass", "mca-grass"}  # their tables hold the data
 
 
 def settings_of(name, row):
@@ -44,12 +43,7 @@ def paper_rows(name):
     return [row for row in rows.values() if row.follows_paper and not row.title.startswith("NMF")]
 
 
-def known(name):
-    """Names of experiments whose tables can be made here: some read their data to do so."""
-    return data_folder() is not None or name not in READS_FIRST
-
-
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if known(name)])
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_the_papers_rows_have_the_papers_constants(name):
     rows = paper_rows(name)
     assert {row.title for row in rows} == (set(CONSTANTS[name].rows) if name in CONSTANTS else set())
@@ -58,7 +52,7 @@ def test_the_papers_rows_have_the_papers_constants(name):
         assert {key: found[key] for key in wanted} == wanted, row.title
 
 
-@pytest.mark.parametrize("name", [name for name in CONSTANTS if known(name)])
+@pytest.mark.parametrize("name", CONSTANTS)
 def test_a_row_of_our_own_differs_from_each_of_the_papers(name):
     of_paper = [settings_of(name, row) for row in paper_rows(name)]
     for row in EXPERIMENTS[name].table(Options()):
@@ -69,9 +63,19 @@ def test_a_row_of_our_own_differs_from_each_of_the_papers(name):
 
 def test_every_row_of_ours_says_so_in_words():
     assert all(constants.rows for constants in CONSTANTS.values())
-    titles = [row.title for name in EXPERIMENTS if known(name) for row in EXPERIMENTS[name].table(Options())]
+    titles = [row.title for name in EXPERIMENTS for row in EXPERIMENTS[name].table(Options())]
     assert all(title.count("(ours") <= 1 for title in titles)
 
 
 def test_constants_say_where_they_are_from():
     assert all(constants.where for constants in CONSTANTS.values())
+
+
+def test_no_table_needs_data(monkeypatch):
+    monkeypatch.delenv("MULTICAUSE_DATA", raising=False)
+    assert all(list(EXPERIMENTS[name].table(Options(full=full))) for name in EXPERIMENTS for full in (False, True))
+
+
+@pytest.mark.skipif(data_folder() is None, reason="MULTICAUSE_DATA names no folder")
+def test_titles_tell_the_number_of_windows_of_speech():
+    assert len(speech_windows()) == N_WINDOWS
