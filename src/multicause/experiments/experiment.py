@@ -76,6 +76,11 @@ def reliability(share: float) -> Published:
     return at_least(share, f"{share:.0%}")
 
 
+def more_than(share: float) -> Published:
+    """A share of successful trials of which the paper gives a bound."""
+    return Published(f"> {share:.0%}", lambda estimate: estimate.mean > share, share)
+
+
 def error(value: float, digits: int = 2) -> Published:
     """Less is better; the paper rounds."""
     return Published(f"{value:.{digits}f}", lambda estimate: estimate.mean <= value + 0.5 * 10.0**-digits, value)
