@@ -36,8 +36,9 @@ HEAD = """# Results
 Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals. A row without "(ours)" has the paper's
 settings and data, one with "(ours: other data)" its settings. Met: at least as good as published. Within noise: not so,
 but the published value lies in the interval. No verdict is passed on fewer trials than the paper has: that they are too
-few is said in its place. What was tried where a row is short: [NOTES.md](NOTES.md). Rows that were last run before
-records were kept: [EARLIER.md](EARLIER.md).
+few is said in its place. Rows of ours have an aim instead, the paper's figure or a better one. What was tried where a
+row is short: [NOTES.md](NOTES.md). Rows that were last run before records were kept: [EARLIER.md](EARLIER.md). Commits
+that are named here and are not in the history were joined into a later one, db57b87.
 """
 
 
@@ -118,8 +119,9 @@ def value(row: dict) -> str:
 
 
 def told(row: dict) -> str:
-    """A figure, and how it stands to the published one."""
-    published = "" if row["published"] == "-" else f", published {row['published']}"
+    """A figure, and how it stands to the published one, or to what we wanted of a row of our own."""
+    word = "aim" if kind(row) == OURS else "published"
+    published = "" if row["published"] == "-" else f", {word} {row['published']}"
     judged = f": {SHOWN[verdict(row)]}" if row["verdict"] else ""
     return f"{row['measure']} {value(row)}{published}{judged}"
 

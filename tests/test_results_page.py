@@ -59,7 +59,7 @@ def test_few_trials_are_counted_by_themselves_and_said(results):
     lines = results.tables([{"experiment": "mca-bars", "rows": rows}])
     few = "reliability 0.5 [0.4, 0.6] (2 of 50 trials), published 90%: too few trials"
     assert f"| `mca-bars` | noiseless | {few} |" in lines
-    told = "reliability 0.5 [0.4, 0.6], published 90%: within noise; reliability 3 [0.4, 0.6], published 90%"
+    told = "reliability 0.5 [0.4, 0.6], aim 90%: within noise; reliability 3 [0.4, 0.6], aim 90%"
     assert lines[-2] == f"| `mca-bars` | noisy (ours: best of 5) | {told} |"
 
 

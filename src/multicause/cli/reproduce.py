@@ -155,7 +155,7 @@ def _write_page(path: Path, experiment: Any, result: Any) -> None:
     write_report(path, f"{experiment.name}: {experiment.title}", sections)
 
 
-HEADER = ("setting", "measure", "published", "ours", "verdict")
+HEADER = ("setting", "measure", "published, or aim", "measured", "verdict")
 
 
 def _tell(experiment: Any, result: Any) -> None:

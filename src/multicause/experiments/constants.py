@@ -349,5 +349,5 @@ CONSTANTS = {
         },
     ),
     "upoe-crabs": Constants("UPoE §5.2, Figures 4, 5", {"n_starts": 1}, {"crabs": {}}),
-    "upoe-faces": Constants("UPoE §5.1, Figure 3", {"most": 50}, _on_other_data({"faces": {}})),
+    "upoe-faces": Constants("UPoE §5.1, Figure 3", {"most": 50, "n_starts": 1}, _on_other_data({"faces": {}})),
 }
