@@ -10,6 +10,7 @@ from multicause.experiments.constants import CONSTANTS
 from multicause.experiments.et_bars import BarsSetting, bars_trial, quality_curves
 from multicause.experiments.et_likelihood import learn_bars
 from multicause.experiments.et_parts import N_WINDOWS
+from multicause.experiments.experiment import STANDS_IN
 from multicause.experiments.mca_likelihood import Start, likelihood_trial
 from multicause.experiments.mca_settings import MaximalSetting, maximal_trial
 
@@ -22,7 +23,7 @@ def settings_of(name, row):
     kinds = {bars_trial: BarsSetting, quality_curves: BarsSetting, learn_bars: BarsSetting, likelihood_trial: Start}
     kind = {**kinds, maximal_trial: MaximalSetting}.get(row.task)
     if kind is not None:
-        return attributes(kind(**row.setting))
+        return {"n_init": 1, **attributes(kind(**row.setting))}
     named = {"n_init": 1, **row.setting}
     return named | {
         key: v for part in ("curve", "reading") if part in named for key, v in attributes(named[part]).items()
@@ -37,10 +38,14 @@ def attributes(whole):
 def paper_rows(name):
     """Rows of the generative algorithms; factorisations of scikit-learn stand beside them as in the paper's figure.
 
-    Both those of the default size and those of the paper's.
+    Both those of the default size and those of the paper's; also those of which but the rival is another.
     """
     rows = {row.title: row for full in (False, True) for row in EXPERIMENTS[name].table(Options(full=full))}
-    return [row for row in rows.values() if row.follows_paper and not row.title.startswith("NMF")]
+    return [
+        row
+        for row in rows.values()
+        if (row.follows_paper or row.title.endswith(STANDS_IN)) and not row.title.startswith("NMF")
+    ]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -50,13 +55,15 @@ def test_the_papers_rows_have_the_papers_constants(name):
     for row in rows:
         found, wanted = settings_of(name, row), CONSTANTS[name].of(row.title)
         assert {key: found[key] for key in wanted} == wanted, row.title
+        assert set(found) - set(wanted) <= set(CONSTANTS[name].silent), row.title
+        assert row.wanted_trials == (CONSTANTS[name].trials_of(row.title) or row.wanted_trials), row.title
 
 
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_a_row_of_our_own_differs_from_each_of_the_papers(name):
     of_paper = [settings_of(name, row) for row in paper_rows(name)]
     for row in EXPERIMENTS[name].table(Options()):
-        if not row.follows_paper and row.setting:
+        if not row.follows_paper and not row.title.endswith(STANDS_IN) and row.setting:
             own = settings_of(name, row)
             assert all(str(own) != str(other) or row.task.__name__ == "bm3d_house" for other in of_paper), row.title
 

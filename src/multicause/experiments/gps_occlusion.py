@@ -76,8 +76,8 @@ def images_of(n_samples: int, noise: float) -> Images:
         objects, source = coil_objects(16, SIZE), "COIL-20"
     except DatasetNotFound:
         objects, source = shape_objects(16, SIZE), "generated shapes"
-    scenes = (make_scenes(n, objects, random_state=seed) for seed, n in enumerate((n_samples, n_samples // 4)))
-    return Images(*(with_noise(each, noise, seed) for seed, each in enumerate(scenes, start=2)), source)
+    drawn, new = (make_scenes(n, objects, random_state=seed) for seed, n in enumerate((n_samples, n_samples // 4)))
+    return Images(with_noise(drawn, noise, 2), with_noise(new, noise, 3), source)
 
 
 def learn_objects(seed: int, selection: Any, n_samples: int, noise: float, **settings: Any) -> Learned:
