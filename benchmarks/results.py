@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import headline
+import later
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -45,11 +46,11 @@ that are named here and are not in the history were joined into a later one, db5
 def take_over(folder: Path) -> None:
     RECORDS.mkdir(exist_ok=True)
     for path in sorted(folder.glob("*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = later.retitled(json.loads(path.read_text(encoding="utf-8")))
         record.pop("details", None)
         known = RECORDS / path.name
         if known.exists() and "experiment" in record:
-            record = joined(json.loads(known.read_text(encoding="utf-8")), record)
+            record = joined(later.retitled(json.loads(known.read_text(encoding="utf-8"))), record)
         known.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
@@ -106,6 +107,7 @@ def summary(records: list[dict]) -> list[str]:
 
 def first_figures(everything: list[dict]) -> str:
     """The table of figures on the first page."""
+    everything = [later.retitled(record) for record in everything]
     counts = Counter(verdict(r) for record in everything for r in record.get("rows", ()) if kind(r) == PAPERS)
     return headline.table(everything, {each: counts[each] for each in VERDICTS})
 
@@ -151,9 +153,14 @@ def tables(records: list[dict]) -> list[str]:
 
 
 def missing(records: list[dict]) -> list[str]:
-    """Rows that there was no time for."""
+    """Rows that there was no time for, at all or since their setting changed."""
     lines = [
         f"- Not run of `{each['experiment']}`: {'; '.join(each['not_run'])}" for each in records if each.get("not_run")
+    ]
+    lines += [
+        f"- Measured {words}, and not again since: `{each['experiment']}`, {'; '.join(settings)}"
+        for each in records
+        for words, settings in later.outdated(each).items()
     ]
     return [*lines, ""] if lines else []
 
@@ -185,6 +192,7 @@ def origins(records: list[dict]) -> list[str]:
 
 
 def page(everything: list[dict]) -> str:
+    everything = [later.retitled(record) for record in everything]
     experiments = [record for record in everything if "experiment" in record]
     lines = [*summary(experiments), *tables(experiments)]
     lines += speeds([record for record in everything if "benchmark" in record]) + origins(everything)
