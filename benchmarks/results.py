@@ -15,6 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 import headline
+import later
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"
@@ -36,19 +37,20 @@ HEAD = """# Results
 Written by `make results` from `benchmarks/records`; seeds 0-99, 95 % intervals. A row without "(ours)" has the paper's
 settings and data, one with "(ours: other data)" its settings. Met: at least as good as published. Within noise: not so,
 but the published value lies in the interval. No verdict is passed on fewer trials than the paper has: that they are too
-few is said in its place. What was tried where a row is short: [NOTES.md](NOTES.md). Rows that were last run before
-records were kept: [EARLIER.md](EARLIER.md).
+few is said in its place. Rows of ours have an aim instead, the paper's figure or a better one. What was tried where a
+row is short: [NOTES.md](NOTES.md). Rows that were last run before records were kept: [EARLIER.md](EARLIER.md). Commits
+that are named here and are not in the history were joined into a later one, db57b87.
 """
 
 
 def take_over(folder: Path) -> None:
     RECORDS.mkdir(exist_ok=True)
     for path in sorted(folder.glob("*.json")):
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record = later.retitled(json.loads(path.read_text(encoding="utf-8")))
         record.pop("details", None)
         known = RECORDS / path.name
         if known.exists() and "experiment" in record:
-            record = joined(json.loads(known.read_text(encoding="utf-8")), record)
+            record = joined(later.retitled(json.loads(known.read_text(encoding="utf-8"))), record)
         known.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
@@ -105,6 +107,7 @@ def summary(records: list[dict]) -> list[str]:
 
 def first_figures(everything: list[dict]) -> str:
     """The table of figures on the first page."""
+    everything = [later.retitled(record) for record in everything]
     counts = Counter(verdict(r) for record in everything for r in record.get("rows", ()) if kind(r) == PAPERS)
     return headline.table(everything, {each: counts[each] for each in VERDICTS})
 
@@ -118,8 +121,9 @@ def value(row: dict) -> str:
 
 
 def told(row: dict) -> str:
-    """A figure, and how it stands to the published one."""
-    published = "" if row["published"] == "-" else f", published {row['published']}"
+    """A figure, and how it stands to the published one, or to what we wanted of a row of our own."""
+    word = "aim" if kind(row) == OURS else "published"
+    published = "" if row["published"] == "-" else f", {word} {row['published']}"
     judged = f": {SHOWN[verdict(row)]}" if row["verdict"] else ""
     return f"{row['measure']} {value(row)}{published}{judged}"
 
@@ -149,9 +153,14 @@ def tables(records: list[dict]) -> list[str]:
 
 
 def missing(records: list[dict]) -> list[str]:
-    """Rows that there was no time for."""
+    """Rows that there was no time for, at all or since their setting changed."""
     lines = [
         f"- Not run of `{each['experiment']}`: {'; '.join(each['not_run'])}" for each in records if each.get("not_run")
+    ]
+    lines += [
+        f"- Measured {words}, and not again since: `{each['experiment']}`, {'; '.join(settings)}"
+        for each in records
+        for words, settings in later.outdated(each).items()
     ]
     return [*lines, ""] if lines else []
 
@@ -183,6 +192,7 @@ def origins(records: list[dict]) -> list[str]:
 
 
 def page(everything: list[dict]) -> str:
+    everything = [later.retitled(record) for record in everything]
     experiments = [record for record in everything if "experiment" in record]
     lines = [*summary(experiments), *tables(experiments)]
     lines += speeds([record for record in everything if "benchmark" in record]) + origins(everything)

@@ -303,8 +303,11 @@ def test_doctor_exits_with_1_when_the_self_test_fails(monkeypatch, outcome):
 
 
 def experiment(name, run):
-    rows = [SimpleNamespace(title=f"{name}, noisy", follows_paper=True, ours=False)]
-    return SimpleNamespace(name=name, title=f"Title of {name}", paper="ET", run=run, table=lambda options: rows)
+    def table(options):
+        titles = ["noisy", "larger"] if getattr(options, "full", False) else ["noisy"]
+        return [SimpleNamespace(title=f"{name}, {each}", follows_paper=True, ours=False) for each in titles]
+
+    return SimpleNamespace(name=name, title=f"Title of {name}", paper="ET", run=run, table=table)
 
 
 def result_with(verdict, figure=None):
@@ -407,7 +410,9 @@ def test_reproduce_goes_on_after_an_experiment_without_its_data(experiments, fol
 def test_reproduce_names_the_experiments_it_knows(experiments):
     said = succeed("reproduce", "--list")
     assert all(f"Title of {name}" in said for name in ("good", "short", "open", "no-data"))
-    assert "good, noisy" in succeed("reproduce", "--list", "good")
+    assert "1 + 1" in said
+    rows = {line.strip() for line in succeed("reproduce", "--list", "good").splitlines()}
+    assert {"good, noisy", "good, larger   with --full"} <= rows
     assert "--all runs every experiment. Leave it out to run good." in refused("reproduce", "good", "--all")
     assert "--quick and --full ask for different sizes." in refused("reproduce", "--quick", "--full")
     assert "There is no experiment 'godo'. Known are: good, short, open, no-data." in refused("reproduce", "godo")

@@ -27,6 +27,7 @@ from multicause.experiments.experiment import (
     error,
     finding,
     interval_of,
+    more_than,
     reliability,
     run_row,
 )
@@ -207,6 +208,12 @@ def test_the_text_of_a_bound():
     assert finding("bars", "index", [1.0], below(1.5)).published == "< 1.5"
 
 
+def test_more_than_a_share_is_not_that_share():
+    of_hundred = [finding("bars", "reliability", np.arange(100) < n, more_than(0.99)) for n in (100, 99, 90)]
+    assert [row.verdict for row in of_hundred] == [Verdict.MET, Verdict.WITHIN_NOISE, Verdict.SHORT]
+    assert of_hundred[0].published == "> 99%"
+
+
 def test_an_error_without_a_successful_trial_is_short_and_not_a_number():
     row = Check("error", lambda trial: None, error(0.20))("bars", [1, 2])
     assert math.isnan(row.measured)
@@ -349,11 +356,12 @@ def test_the_network_is_stopped_once_each_cause_keeps_a_unit_of_its_own(n_compon
     data = max_bars(random_state=1000)
     setting = MaximalSetting("R-MCA_NN", n_components=n_components)
     network = maximal_estimator(setting, data.components, 1000)
-    learn_until_stable(network, data, 1000, swaps)
+    assert learn_until_stable(network, data, 1000, swaps)
     assert recover(network, data.components).all_found
     assert STABLE <= network.n_presentations_ < MOST_PRESENTATIONS
     short = maximal_estimator(replace(setting, n_presentations=500), data.components, 1000)
-    assert learn_until_stable(short, data, 1000, swaps=True).n_presentations_ == 500
+    assert not learn_until_stable(short, data, 1000, swaps=True)
+    assert short.n_presentations_ == 500
 
 
 def test_a_slow_network_learns_crowded_bars_without_a_look_at_them():
@@ -371,7 +379,8 @@ def test_fields_of_a_larger_sum_learn_dense_bars_that_those_of_the_paper_lose():
     found = {}
     for field_sum in ("auto", "paper"):
         setting = replace(cold, field_sum=field_sum, n_presentations=30_000)
-        network = learn_until_stable(maximal_estimator(setting, data.components, 1203), data, 1203, swaps=True)
+        network = maximal_estimator(setting, data.components, 1203)
+        learn_until_stable(network, data, 1203, swaps=True)
         found[field_sum] = recover(network, data.components).all_found, network.field_sum_
     assert [found[name][0] for name in found] == [True, False]
     assert found["auto"][1] > found["paper"][1] == 2.0 * 64

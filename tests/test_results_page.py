@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from multicause.experiments import EXPERIMENTS
+from multicause.experiments import EXPERIMENTS, Options
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "benchmarks"
@@ -56,10 +56,10 @@ def test_few_trials_are_counted_by_themselves_and_said(results):
         "| ours | 0 | 1 | 0 | 0 |",
         "",
     ]
-    lines = results.tables([{"experiment": "mca-bars", "rows": rows}])
+    lines = results.tables([{"experiment": "mca-bars", "rows": rows, "made_with": {"commit": "0000000"}}])
     few = "reliability 0.5 [0.4, 0.6] (2 of 50 trials), published 90%: too few trials"
     assert f"| `mca-bars` | noiseless | {few} |" in lines
-    told = "reliability 0.5 [0.4, 0.6], published 90%: within noise; reliability 3 [0.4, 0.6], published 90%"
+    told = "reliability 0.5 [0.4, 0.6], aim 90%: within noise; reliability 3 [0.4, 0.6], aim 90%"
     assert lines[-2] == f"| `mca-bars` | noisy (ours: best of 5) | {told} |"
 
 
@@ -107,3 +107,29 @@ def test_rows_that_a_run_left_out_stay_with_their_origin(results):
     lines = results.origins([newest])
     assert "- 2 cores; commit new, today; numpy 2: `mca-bars` (2 rows, 3 s)" in lines
     assert results.joined(whole, record("last", [], "a", "b", "d")) == record("last", [], "a", "b", "d")
+
+
+def test_rows_are_shown_under_the_titles_of_today_and_older_ones_of_a_setting_say_so(results):
+    made = {"commit": "9c95db6", "machine": "2 cores", "date": "today", "versions": {"numpy": "2"}}
+    rows = [row("Cauchy, D=H=20", "met", [15, 15])]
+    record = {"experiment": "gsc-directions", "seconds": 3.0, "made_with": made, "rows": rows}
+    now = results.later.retitled(record)
+    (title,) = [each["setting"] for each in now["rows"]]
+    assert title == "Cauchy, D=H=20 (ours: factored in place of MTMKL)"
+    assert results.kind(now["rows"][0]) == "ours"
+    (told,) = [line for line in results.missing([now]) if title in line]
+    assert told.startswith("- Measured when `monotone=False` still went back")
+    assert results.missing([{**now, "made_with": {**made, "commit": "0000000"}}]) == []
+
+
+def test_titles_of_today_are_those_of_the_experiments(results):
+    for rule in results.later.RETITLED:
+        titles = {row.title for full in (0, 1) for row in EXPERIMENTS[rule.experiment].table(Options(full=bool(full)))}
+        shown = [results.later.retitled(record) for record in records() if record.get("experiment") == rule.experiment]
+        assert {each["setting"] for record in shown for each in record["rows"]} <= titles
+
+
+def test_each_change_names_rows_that_are_older(results):
+    shown = [results.later.retitled(record) for record in records() if "experiment" in record]
+    told = {words for record in shown for words in results.later.outdated(record)}
+    assert told == {change.words for change in results.later.CHANGED}

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 
-from multicause import ETNMF, LinCA
+from multicause import ETNMF, LinCA, TruncatedGaussianMixture
 from multicause.datasets import make_bars
 from multicause.experiments.callbacks import Listener
 from multicause.learning import Annealing, DataClassification, Stop, run
@@ -34,14 +34,21 @@ class Learner(NamedTuple):
             yield Record(number, number, value, 1.0, 0.0, comparable=self.comparable)
 
 
-def outcome_of(history, tol=0.0, **settings):
-    return run(Learner(history, **settings), None, np.random.default_rng(0), tol=tol)
+def outcome_of(history, tol=0.0, keeps_best=True, **settings):
+    return run(Learner(history, **settings), None, np.random.default_rng(0), tol=tol, keeps_best=keeps_best)
 
 
 def test_the_best_iterate_is_kept():
     outcome = outcome_of([0.0, 3.0, 2.0, 1.0])
     assert (outcome.params, outcome.stop, outcome.n_iter) == (1, Stop.FELL, 3)
     assert_array_equal(outcome.free_energy, [0.0, 3.0, 2.0, 1.0, 3.0])
+
+
+def test_the_last_iterate_is_kept_where_it_is_asked_for():
+    outcome = outcome_of([0.0, 3.0, 2.0, 1.0], keeps_best=False)
+    assert (outcome.params, outcome.stop, outcome.n_iter) == (3, Stop.ENDED_LOWER, 3)
+    assert_array_equal(outcome.free_energy, [0.0, 3.0, 2.0, 1.0])
+    assert outcome_of([0.0, 1.0, 2.0, 3.0], keeps_best=False).stop is Stop.SCHEDULE_ENDED
 
 
 def test_a_last_iterate_within_tol_of_the_best_is_kept():
@@ -80,8 +87,24 @@ def scarce(**settings):
     return LinCA(10, **{**arguments, **settings}), X
 
 
-def test_a_fit_that_fell_keeps_its_best_and_names_what_helps():
+def scarce_clusters():
+    """A mixture whose candidates are too few."""
+    X = np.random.default_rng(2).normal(size=(300, 3)) * [3.0, 1.0, 0.3]
+    return TruncatedGaussianMixture(8, n_candidates=2, max_iter=40, tol=0.0, random_state=2), X
+
+
+def test_a_fit_to_the_letter_keeps_its_last_parameters_and_says_that_it_fell():
     estimator, X = scarce()
+    with pytest.warns(ConvergenceWarning, match=r"the last parameters are kept.* a larger n_candidates.*'auto'"):
+        fit = estimator.fit(X)
+    assert fit.stop_ is Stop.ENDED_LOWER
+    assert len(fit.free_energy_) == fit.n_iter_ + 1
+    assert fit.free_energy_[-1] < fit.free_energy_.max()
+    assert_allclose(fit.score(X), fit.free_energy_[-1], rtol=1e-12)
+
+
+def test_a_fit_that_fell_keeps_its_best_and_names_what_helps():
+    estimator, X = scarce_clusters()
     with pytest.warns(ConvergenceWarning, match=r"the largest one are kept\. What may help: a larger n_candidates"):
         fit = estimator.fit(X)
     assert fit.stop_ in (Stop.FELL, Stop.OSCILLATES)
@@ -112,19 +135,20 @@ class InterruptAfter(Listener):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.usefixtures("callbacks")
-def test_a_fit_that_fell_resumes_to_the_bit(tmp_path):
-    estimator, X = scarce(max_iter=40, tol=0.0)
+@pytest.mark.parametrize("made", [lambda: scarce(max_iter=40, tol=0.0), scarce_clusters])
+def test_a_fit_that_fell_resumes_to_the_bit(made, tmp_path):
+    estimator, X = made()
     whole = estimator.fit(X)
     best = int(whole.free_energy_.argmax())
     for cut in (best + 2, best - 2):  # the best iterate is in the file, or still to come
-        part = scarce(max_iter=40, tol=0.0)[0]
+        part = made()[0]
         path = tmp_path / f"{cut}.checkpoint"
         with pytest.raises(KeyboardInterrupt):
             part.set_callbacks(InterruptAfter(cut)).fit(X, checkpoint=path, checkpoint_every=1)
-        resumed = scarce(max_iter=40, tol=0.0)[0].fit(X, checkpoint=path, resume=True)
+        resumed = made()[0].fit(X, checkpoint=path, resume=True)
         assert resumed.stop_ is whole.stop_
         assert_array_equal(resumed.free_energy_, whole.free_energy_)
-        assert_array_equal(resumed.components_, whole.components_)
+        assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
 
 
 def test_classified_data_are_not_judged_by_the_free_energy_of_all():

@@ -79,45 +79,46 @@ def command(
 
 
 KINDS = ("as in the paper", "on other data", "ours")
+ONLY_FULL = "with --full"
 
 
 def _list(experiments: dict[str, Any], with_rows: bool) -> None:
-    """The experiments with the number of rows of each kind; where some are named, these rows."""
+    """The experiments with the number of rows of each kind, those of --full after a plus; or the rows of some."""
     if wants_json():
         say("", experiments={name: {"title": each.title, "paper": each.paper} for name, each in experiments.items()})
         return
     if not with_rows:
         lines = [(name, each.title, each.paper, *_counts(each)) for name, each in experiments.items()]
-        print_table("Experiments, and their rows", ("name", "title", "paper", *KINDS), lines)
+        title = "Experiments, and their rows (+ further ones with --full)"
+        print_table(title, ("name", "title", "paper", *KINDS), lines)
         return
     for name, experiment in experiments.items():
         titles = _titles(experiment)
         for kind in KINDS:
-            print_table(f"{name}: {kind}", ("setting",), [(title,) for title in titles[kind]])
+            if titles[kind]:
+                print_table(f"{name}: {kind}", ("setting", "run"), titles[kind])
 
 
 def _counts(experiment: Any) -> tuple[str, ...]:
-    from multicause.datasets import DatasetNotFound
-
-    try:
-        titles = _titles(experiment)
-    except DatasetNotFound:
-        return ("?",) * len(KINDS)  # the table is made of its data
-    return tuple(str(len(titles[kind]) or "-") for kind in KINDS)
+    return tuple(_count([run for _, run in titles]) for titles in _titles(experiment).values())
 
 
-def _titles(experiment: Any) -> dict[str, list[str]]:
-    titles: dict[str, list[str]] = {kind: [] for kind in KINDS}
-    for row in experiment.table(_quick()):
-        titles[KINDS[2 if not row.follows_paper else 1 if row.ours else 0]].append(row.title)
-    return titles
+def _count(runs: list[str]) -> str:
+    further = runs.count(ONLY_FULL)
+    return f"{len(runs) - further}{f' + {further}' if further else ''}" if runs else "-"
 
 
-def _quick() -> Any:
-    """The small version of a table has the same rows, and reads less data."""
+def _titles(experiment: Any) -> dict[str, list[tuple[str, str]]]:
+    """The rows of each kind, and when they are run."""
     from multicause.experiments import Options
 
-    return Options(quick=True)
+    titles: dict[str, list[tuple[str, str]]] = {kind: [] for kind in KINDS}
+    usual = {row.title: row for row in experiment.table(Options())}
+    further = {row.title: row for row in experiment.table(Options(full=True)) if row.title not in usual}
+    for title, row in {**usual, **further}.items():
+        kind = KINDS[2 if not row.follows_paper else 1 if row.ours else 0]
+        titles[kind].append((title, ONLY_FULL if title in further else ""))
+    return titles
 
 
 def _report(line: str) -> None:
@@ -154,7 +155,7 @@ def _write_page(path: Path, experiment: Any, result: Any) -> None:
     write_report(path, f"{experiment.name}: {experiment.title}", sections)
 
 
-HEADER = ("setting", "measure", "published", "ours", "verdict")
+HEADER = ("setting", "measure", "published, or aim", "measured", "verdict")
 
 
 def _tell(experiment: Any, result: Any) -> None:

@@ -52,6 +52,7 @@ WORTH_A_WARNING: dict[Stop, dict[str, str]] = {  # and the arguments that may he
     Stop.NOT_AT_REST: {},
     Stop.FELL: FALLING,
     Stop.OSCILLATES: FALLING,
+    Stop.ENDED_LOWER: {**FALLING, "monotone": "monotone='auto'"},
     Stop.COMPONENTS_UNUSED: {
         "n_init": "a larger n_init", "annealing": "annealing=Annealing(3.0)", "n_components": "a smaller n_components",
     },

@@ -282,7 +282,8 @@ class TruncatedDictionaryEstimator(DictionaryEstimator, StreamingEstimator):
         fit = super()._fit_of(n_components, moments)
         learns_selection = fit.posterior.selection is not None and not fit.posterior.keeps_all(fit.model)
         settled = isinstance(fit.posterior, TruncatedPosterior) and self.annealing is None and not learns_selection
-        fit = fit._replace(monotone=self._keeps_candidates or (self.monotone == "auto" and settled))
+        monotone = self._keeps_candidates or (self.monotone == "auto" and settled)
+        fit = fit._replace(monotone=monotone, keeps_best=self.monotone == "auto" or self._keeps_candidates)
         if not settled or self.start != "search" or self.init:
             return fit
         widening = Widening(candidates=self.n_candidates == "auto", active=self.max_active == "auto")

@@ -49,7 +49,8 @@ ARGUMENTS = {
         "auto" halves an M-step after which the free energy is smaller, as it may be where candidates change, unless
         `annealing` or a selection that is learned move the goal: the free energy never falls. True keeps a training
         point's last candidates as well, where they explain it better; new data have none, so that `score` can then be
-        below the last free energy, also on the training data. False takes each step as it comes, as the papers do.""",
+        below the last free energy, also on the training data. False takes each step as it comes, as the papers do, and
+        keeps the last parameters even where earlier ones have a larger free energy: `stop_` and a warning say so.""",
     "max_iter": """int, default={default}
         Most EM iterations; exactly as many for an annealed fit.""",
     "tol": """float, default={default}

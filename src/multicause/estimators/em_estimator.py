@@ -50,6 +50,7 @@ class Fit(NamedTuple):
     tol: float = 0.0  # gain of the free energy below which the fit has converged
     score: Callable[[EM, Outcome], float] = final_free_energy  # what the best of several fits has most of
     monotone: bool = False  # the free energy must not fall
+    keeps_best: bool = True  # where it fell all the same; else the last parameters are kept
     learner: Callable[[EM], Learner] = lambda em: em  # EM itself, or what learns in its place
 
     def begin(self, em: EM, rng: np.random.Generator) -> Started:
@@ -234,7 +235,7 @@ class EMEstimator(MulticauseEstimator):
                 try:
                     return run(
                         learner_from(started), started.params, rng, tol=fit.tol, restart=restart, progress=progress,
-                        **readers._asdict(),
+                        keeps_best=fit.keeps_best, **readers._asdict(),
                     )  # fmt: skip
                 except NotFinite as error:
                     _blame_start(error, em, "the last fit (warm_start)" if warm is not None else self._given_start)

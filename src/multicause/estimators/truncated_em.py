@@ -54,7 +54,7 @@ class TruncatedEM(SelectingEstimator):
     monotone : bool, default=False
         Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
         that the free energy never falls. New data have no last candidates: `score` can then be below the last free
-        energy, also on the training data.
+        energy, also on the training data. Either way a fit that fell keeps the parameters with the largest one.
 
     Attributes
     ----------

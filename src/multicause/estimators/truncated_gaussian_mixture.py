@@ -62,7 +62,7 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
     monotone : bool, default=False
         Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
         that the free energy never falls. New data have no last candidates: `score` can then be below the last free
-        energy, also on the training data.
+        energy, also on the training data. Either way a fit that fell keeps the parameters with the largest one.
     reg_covar : float or "auto", default="auto"
         Added to all variances. "auto" is a millionth of the data's mean variance, so that the unit of the data does not
         matter.

@@ -21,6 +21,7 @@ from multicause.experiments.experiment import (
     Experiment,
     Finding,
     Outcome,
+    Published,
     Row,
     Verdict,
     at_least,
@@ -141,14 +142,15 @@ def _error(trial: BarsTrial) -> float | None:
 def bars_row(
     task: Callable[..., Any],
     title: str,
-    share: float,
+    share: float | Published,
     mean_error: float | None = None,
     mean_found: float | None = None,
     n_trials: int = 50,
     **setting: Any,
 ) -> Row:
     """A setting beside the reliability, the error and the number of causes found that the paper reports."""
-    checks = [Check("reliability", all_found, reliability(share))]
+    published = share if isinstance(share, Published) else reliability(share)
+    checks = [Check("reliability", all_found, published)]
     if mean_error is not None:
         checks.append(Check("mean absolute error", _error, error(mean_error)))
     if mean_found is not None:

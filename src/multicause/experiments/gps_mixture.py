@@ -32,7 +32,9 @@ def clusters_on_a_line(seed: int, n_samples: int = 300) -> tuple[np.ndarray, np.
 def fit_mixture(
     X: np.ndarray, seed: int, kernel: str, start: str, max_iter: int = 40, n_candidates: int = 2, means: Any = None
 ) -> TruncatedGaussianMixture:
-    """C' of C = 3; "random" starts at three data points with variances of their own, as the paper does.
+    """C' of C = 3, by all points' kernel matrix.
+
+    "random" starts at three data points with variances of their own, as the paper does.
 
     Who starts at the optimum has its candidates, too: drawn at random, they would leave it at once.
 
@@ -51,7 +53,7 @@ def fit_mixture(
             "weights_init": np.ones(3) / 3.0,
         }
     given |= {"max_iter": max_iter, "tol": 0.0, "random_state": seed, "n_jobs": 1}
-    selection = GPSelect(kernel, first="model-based" if start == OPTIMUM else "random")
+    selection = GPSelect(kernel, rank=len(X), tolerance=0.0, first="model-based" if start == OPTIMUM else "random")
     chosen = {"n_candidates": n_candidates, "selection": selection, "reg_covar": 1e-6}
     return TruncatedGaussianMixture(3, **chosen, **given).fit(X)
 

@@ -9,8 +9,8 @@ from scipy.special import softmax
 from multicause.datasets import load_sources
 from multicause.experiments.experiment import GSC14, OTHER_DATA, Check, Experiment, Outcome, Published, Row
 from multicause.experiments.figures import Point, curves
-from multicause.experiments.gsc_mixing import Start, fit_directions, orthogonal_bases
-from multicause.experiments.gsc_sources import HOMOSCEDASTIC, evenly
+from multicause.experiments.gsc_mixing import HOMOSCEDASTIC, Start, fit_directions, orthogonal_bases
+from multicause.experiments.gsc_sources import evenly
 
 N_POINTS = 30  # whose posteriors are looked at, over all 2^10 states
 LOW = 5  # dimensions of ten

@@ -17,6 +17,7 @@ from multicause.experiments.experiment import (
     GSC14,
     NO_FIGURE,
     OTHER_DATA,
+    STANDS_IN,
     Check,
     Experiment,
     Outcome,
@@ -29,6 +30,7 @@ from multicause.experiments.figures import Point, curves, intervals
 from multicause.experiments.gsc_mixing import (
     FACTORED,
     GENERAL,
+    HOMOSCEDASTIC,
     INDEX,
     KEPT,
     TRUNCATED,
@@ -75,6 +77,7 @@ READINGS = (
 )
 
 
+BESIDE_FACTORED = replace(READINGS[0], words=f"(ours: other data, {STANDS_IN}")
 OWN_TRADE = replace(READINGS[1], words="(ours: own start, one noise variance, bases of length 10)")
 
 
@@ -96,7 +99,7 @@ def separation_errors(
 def _separation_rows(
     names: tuple[str, ...] = SOURCES, perturbations: tuple[float, ...] = PERTURBATIONS, max_iter: int = 100
 ) -> Iterator[Row]:
-    for reading, name, noise, sigma in product(READINGS, names, NOISES, perturbations):
+    for reading, name, noise, sigma in product((BESIDE_FACTORED, READINGS[1]), names, NOISES, perturbations):
         checks = [advantage(equal=name == EQUAL), *indices_of((TRUNCATED, FACTORED))]
         setting = {"name": name, "noise": noise, "sigma": sigma, "reading": reading, "max_iter": max_iter}
         title = f"{name}, {'noisy' if noise else 'noiseless'}, sigma={sigma:g} {reading.words}"
@@ -123,9 +126,6 @@ def speech_mixtures(n_samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     mixing = orthogonal_bases(sources.shape[1], rng)
     offset = rng.integers(len(sources) - n_samples + 1)
     return sources[offset : offset + n_samples] @ mixing, mixing
-
-
-HOMOSCEDASTIC = {**GENERAL, "noise": "isotropic"}
 
 
 def speech_error(

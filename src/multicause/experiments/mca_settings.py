@@ -63,6 +63,7 @@ class MaximalTrial(NamedTuple):
     causes: np.ndarray
     at_rest: bool  # False where max_iter ended the fit
     learning_time: float | None = None  # pattern presentations of R-MCA_NN after which its units stayed the same
+    stopped: bool = False  # whether R-MCA_NN was, since its units did
 
 
 def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) -> Estimator:
@@ -148,11 +149,12 @@ def recover(estimator: Estimator, causes: np.ndarray) -> Recovery:
     return found_causes(estimator.components_, causes, estimator.log_joint(causes, singletons), threshold=None)
 
 
-def learn_until_stable(network: RestrictedMCA, data: Data, seed: int, swaps: bool) -> RestrictedMCA:
+def learn_until_stable(network: RestrictedMCA, data: Data, seed: int, swaps: bool) -> bool:
     """Present patterns until each cause has had the same unit, of its own, for 4000 of them (Appendix E.2).
 
     The network neither cools nor comes to rest, so that the paper stops it by the causes; `n_presentations` patterns
-    are the most it is given. With `swaps` a spare unit may take over a cause in the meantime.
+    are the most it is given. With `swaps` a spare unit may take over a cause in the meantime. Gives whether it was
+    stopped.
     """
     most = MOST_PRESENTATIONS if network.n_presentations == "auto" else network.n_presentations
     rng = np.random.default_rng([seed, 2])
@@ -163,21 +165,21 @@ def learn_until_stable(network: RestrictedMCA, data: Data, seed: int, swaps: boo
         stays = now.all_found and (swaps or np.array_equal(now.unit, before))
         n_stable, before = n_stable + BETWEEN_LOOKS if stays else 0, now.unit
         if n_stable >= STABLE:
-            break
-    return network
+            return True
+    return False
 
 
 def maximal_trial(seed: int, **fields: Any) -> MaximalTrial:
     """One trial of the MaximalSetting that has these fields."""
     setting = MaximalSetting(**fields)
     data, learning_time = setting.data(random_state=seed), None
+    stopped = False
     if setting.then_mca:
         estimator: Estimator = fit_then_mca(setting, data, seed)
     elif setting.algorithm == "R-MCA_NN" and setting.stable != "never":
-        network = maximal_estimator(setting, data.components, seed)
-        swaps = setting.stable == "any unit"
-        estimator, learning_time = learn_until_stable(network, data, seed, swaps), network.n_presentations_ - STABLE
-        learning_time = learning_time if recover(network, data.components).all_found else MOST_PRESENTATIONS
+        estimator = network = maximal_estimator(setting, data.components, seed)
+        stopped = learn_until_stable(network, data, seed, setting.stable == "any unit")
+        learning_time = network.n_presentations_ - STABLE if stopped else MOST_PRESENTATIONS
     else:
         estimator = fit_setting(setting, data, seed)
     return MaximalTrial(
@@ -188,4 +190,5 @@ def maximal_trial(seed: int, **fields: Any) -> MaximalTrial:
         data.components,
         estimator.stop_ is not Stop.NOT_AT_REST,
         learning_time,
+        stopped,
     )

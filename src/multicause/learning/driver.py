@@ -66,8 +66,12 @@ def run(
     wants_stop: Callable[[Record], bool] = lambda record: False,
     restart: int = 0,
     progress: Progress | None = None,
+    keeps_best: bool = True,
 ) -> Outcome:
-    """Read the learner's records until one of them ends the fit; with `progress`, those that were still to come."""
+    """Read the learner's records until one of them ends the fit; with `progress`, those that were still to come.
+
+    Where the free energy fell, the best parameters are kept or, as in the papers, the last ones all the same.
+    """
     converged = learner.stopping_rule(tol)
     last: tuple[Record, int] | None = None  # with the length of its history: the two change at once
     best: Iterate | None = None
@@ -107,7 +111,9 @@ def run(
         raise
     assert last is not None
     record, outcome = last[0], _outcome(*last, history, stop)
-    return outcome if stop in (Stop.CALLBACK, Stop.INTERRUPTED) else _back_to_best(outcome, best, record, tol)
+    return (
+        outcome if stop in (Stop.CALLBACK, Stop.INTERRUPTED) else _where_it_fell(outcome, best, record, tol, keeps_best)
+    )
 
 
 def only_begun(learner: Learner, params: Any, rng: np.random.Generator) -> Outcome:
@@ -134,12 +140,14 @@ def better_iterate(best: Iterate | None, record: Record, position: int) -> Itera
     return Iterate(position, record.params, record.free_energy)
 
 
-def _back_to_best(outcome: Outcome, best: Iterate | None, last: Record, tol: float) -> Outcome:
-    """The best iterate, where the last one is comparable and noticeably worse."""
+def _where_it_fell(outcome: Outcome, best: Iterate | None, last: Record, tol: float, keeps_best: bool) -> Outcome:
+    """Where the last iterate is comparable and noticeably worse than the best: the best, or a word on it."""
     history = outcome.free_energy
     fall = fallen(history[best.position :].tolist(), tol) if best is not None and last.comparable else None
     if best is None or fall is None:
         return outcome
+    if not keeps_best:
+        return outcome._replace(stop=Stop.ENDED_LOWER)
     return outcome._replace(params=best.params, free_energy=np.append(history, best.free_energy), stop=fall)
 
 

@@ -14,6 +14,7 @@ class Stop(Enum):
     COMPONENTS_UNUSED = "the free energy converged, but no data point uses some components: see unused_components_"
     FELL = "the free energy fell: the parameters with the largest one are kept"
     OSCILLATES = "the free energy goes up and down: the parameters with the largest one are kept"
+    ENDED_LOWER = "the free energy fell: the last parameters are kept, as monotone=False asks for"
     SCHEDULE_ENDED = "the schedule ended: all its iterations were done"
     ITERATIONS_RAN_OUT = "the iterations ran out before the free energy converged: raise max_iter or tol"
     NOT_AT_REST = "the iterations ran out before the components converged: raise max_iter"

@@ -27,7 +27,7 @@ def _of_the_fit(estimator: Any) -> Iterator[str]:
         yield f"The fit had not converged: give it more iterations than {params['max_iter']} (max_iter, --iterations)."
     if stop == "INTERRUPTED":
         yield "The fit was interrupted: run it to its end, with a checkpoint to go on from (--checkpoint, --resume)."
-    if stop in ("FELL", "OSCILLATES"):
+    if stop in ("FELL", "OSCILLATES", "ENDED_LOWER"):
         yield "The free energy did not settle: consider more candidates (n_candidates), or restart (n_init)."
     unused = np.atleast_1d(getattr(estimator, "unused_components_", []))
     if unused.size:
