@@ -44,14 +44,9 @@ CHANGED = (
             "gsc-denoise": "H=",  # all but the rival
         },
     ),
+    Changed("with 18 (9) instead of 20 (10) iterations at the first temperature", {"et-linca-speech": ""}),
     Changed(
-        "of 60 iterations, that went back to the largest free energy", {"gps-sparse-coding": "^[a-z-]+, model-based$"}
-    ),
-    Changed("of 18 (9) instead of 20 (10) iterations at the first temperature", {"et-linca-speech": ""}),
-    Changed("beside an exact EM that classified data points, too", {"et-likelihood": ""}),
-    Changed("by kernels of at most 128 pivots", {"gps-mixture": ""}),
-    Changed(
-        "of the GP on noisy images, not of that with an incomplete Cholesky",
+        "by the GP on noisy images, not by that with an incomplete Cholesky",
         {"gps-occlusion": "^selection of the whole"},
     ),
 )

@@ -65,10 +65,15 @@ def joined(before: dict, record: dict) -> dict:
         {**each, "settings": [setting for setting in each["settings"] if setting in settings]}
         for each in [*before.get("earlier", []), _run(before)]
     ]
+    missed = [
+        title
+        for title in record.get("not_run", [])
+        if title in before.get("not_run", []) or not any(setting.startswith(title) for setting in settings)
+    ]
     return {
         **record,
         "rows": [*kept, *record["rows"]],
-        "not_run": [title for title in record.get("not_run", []) if title in before.get("not_run", [])],
+        "not_run": missed,
         "earlier": [each for each in earlier if each["settings"]],
     }
 

@@ -95,9 +95,9 @@ def test_rows_that_a_run_left_out_stay_with_their_origin(results):
         rows = [row(setting, "met", [50, 50]) for setting in settings]
         return {"experiment": "mca-bars", "seconds": 3.0, "made_with": made, "rows": rows, "not_run": not_run}
 
-    whole = results.joined(record("old", ["c"], "a", "b"), record("new", ["a", "c"], "b", "d"))
+    whole = results.joined(record("old", ["c"], "a", "b"), record("new", ["a", "c", "e, since then"], "b", "d"))
     assert [each["setting"] for each in whole["rows"]] == ["a", "b", "d"]
-    assert whole["not_run"] == ["c"]
+    assert whole["not_run"] == ["c", "e, since then"]
     newest = results.joined(whole, record("newest", ["a", "b", "d"], "c"))
     assert [(each["made_with"]["commit"], each["settings"]) for each in newest["earlier"]] == [
         ("old", ["a"]),

@@ -120,10 +120,14 @@ def _compare(outcomes: list[Outcome]) -> list[Finding]:
             by_hand = float(np.mean(successes))
         elif by_hand is not None:
             other = at_least(by_hand, f"as by hand, {by_hand:.0%}")
-        published = PUBLISHED.get(row.title.split(" (ours")[0], other)
+        published = PUBLISHED.get(_short(row), other)
         judged = finding(row.title, "reliability", successes, published)
         found.append(of_trials(judged, len(trials), row.wanted_trials))
     return found
+
+
+def _short(row: Row) -> str:
+    return row.title.split(" (ours")[0]
 
 
 def _figure(outcomes: list[Outcome]) -> Any:
@@ -131,7 +135,7 @@ def _figure(outcomes: list[Outcome]) -> Any:
     grid = []
     for place, model in enumerate(MODELS):
         shown = outcomes[place * len(SELECTIONS) : (place + 1) * len(SELECTIONS)]
-        learned = [Panel(row.title, trials[0].components, n_columns=2) for row, trials, _ in shown]
+        learned = [Panel(_short(row), trials[0].components, n_columns=2) for row, trials, _ in shown]
         grid.append([Panel(f"{model}: data", shown[0].trials[0].examples, n_columns=1), *learned])
     return panels(grid, (13.0, 7.0))
 

@@ -14,7 +14,15 @@ from multicause.datasets import Bars
 from multicause.estimators import MCA
 from multicause.experiments.experiment import MCA08, Check, Experiment, Outcome, Published, Row, reliability
 from multicause.experiments.figures import Point, curves
-from multicause.experiments.mca_settings import Algorithm, MaximalSetting, fit_setting, go_on_as_mca, noisy_bars
+from multicause.experiments.mca_settings import (
+    LAST_TEMPERATURE,
+    Algorithm,
+    MaximalSetting,
+    fit_setting,
+    go_on_as_mca,
+    initial_fields,
+    noisy_bars,
+)
 from multicause.learning import Annealing
 from multicause.models import Smoothing
 from multicause.models.superpositions import SMALLEST_MEAN
@@ -61,8 +69,11 @@ def exact_score(X: np.ndarray, components: np.ndarray, activation: np.ndarray) -
 
 def _fit(start: Start, bars: Bars, seed: int) -> Any:
     if start.algorithm is None:
-        annealing = Annealing(0.4 * bars.X.shape[1] + 1.0, 1.05, parameter_noise=start.parameter_noise, noise_scale=1.0)
-        common: dict[str, Any] = {"init": {"activation": 0.1}, "random_state": seed, "n_jobs": 1, "noise": "poisson"}
+        noise: dict[str, Any] = {"parameter_noise": start.parameter_noise, "noise_scale": 1.0}
+        n_features = bars.X.shape[1]
+        annealing = Annealing(0.4 * n_features + 1.0, LAST_TEMPERATURE, **noise)
+        init = {"activation": 0.1, "components": initial_fields(10, n_features, seed)}
+        common: dict[str, Any] = {"init": init, "random_state": seed, "n_jobs": 1, "noise": "poisson"}
         common |= {"smoothing": start.smoothing, "annealing": annealing, "max_iter": start.exact_iter}
         return MCA(10, n_candidates=None, **common).fit(bars.X)
     lengths: dict[str, Any] = {"max_iter": start.max_iter, "n_presentations": start.n_presentations}

@@ -24,6 +24,7 @@ BETWEEN_LOOKS = 50  # pattern presentations from one look at the units to the ne
 MOST_PRESENTATIONS = 200_000  # where they do not become stable; the paper gives no limit
 INITIAL_LEVEL = 4.0  # mean of the initial fields of MCA3, W_init
 RESTRICTED_LEVEL = 2.0  # the same of R-MCA, which keeps it: C = 2 D, the sum of a bar on a 5 x 5 grid
+LAST_TEMPERATURE = 1.5  # T_o (Appendix E.2)
 ONLINE_NOISE = 0.02  # on R-MCA_NN's fields at each pattern, at a learning rate of 1
 
 max_bars = partial(make_bars, superposition="max", noise=0.0)
@@ -78,7 +79,7 @@ def maximal_estimator(setting: MaximalSetting, causes: np.ndarray, seed: int) ->
         return MCA(setting.n_components, n_candidates=6, max_active=4, **PAPERS_EM, **common)
     if setting.algorithm == "MCA3":
         drawn = setting.init == "random" and setting.n_init == 1
-        init: Any = {"components": _initial_fields(setting.n_components, n_features, seed)} if drawn else setting.init
+        init: Any = {"components": initial_fields(setting.n_components, n_features, seed)} if drawn else setting.init
         automatic = setting.own_cooling or setting.init == "online"
         cooling = "auto" if automatic else _cooling(setting, 0.4 * n_features + 1.0)
         return MCA3(setting.n_components, init=init, cooling=cooling, **common)
@@ -102,7 +103,7 @@ def _cooling(setting: MaximalSetting, initial: float, noise: float = 0.0) -> Con
     )
 
 
-def _initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray:
+def initial_fields(n_components: int, n_features: int, seed: int) -> np.ndarray:
     """|N(1, 1/3)|, scaled to the mean W_init (Appendix E.1)."""
     drawn = np.abs(np.random.default_rng([seed, 1]).normal(1.0, 1.0 / 3.0, (n_components, n_features)))
     return drawn * (INITIAL_LEVEL / drawn.mean())
