@@ -36,8 +36,8 @@ _HARDLY_USED = 10.0 * RAREST
 _GROUP = 4  # latents at most that depend on each other
 _BEYOND_CHANCE = 3.5  # standard errors of what is left of a latent's rows
 _SAME = 1e-4  # of what is noticed: a difference of free energies that rounding may make
-_ENOUGH_ROWS = 2000  # to tell what is left by chance: in fewer, another search costs little
-_MANY_TIMES = 4.0  # as many rounds in the smallest samples
+_ENOUGH_ROWS = 2000  # to tell what is left by chance
+_FEW_ROWS, _MANY_TIMES = 1250, 4.0  # of which another search costs little; as many rounds in the smallest samples
 _DEPENDENT = 4.0  # standard deviations of a count of pairs beyond which they are no chance
 
 
@@ -145,7 +145,7 @@ class Search:
         there are many ways to go astray.
         """
         ends: list[Found] = []
-        n_rounds_in_all = self.n_rounds_in_all * min(max(_ENOUGH_ROWS / n_rows, 1.0), _MANY_TIMES)
+        n_rounds_in_all = self.n_rounds_in_all * min(max((_FEW_ROWS / n_rows) ** 2, 1.0), _MANY_TIMES)
         while sum(end.n_rounds for end in ends) < n_rounds_in_all:
             searching = begin()
             try:
