@@ -181,7 +181,7 @@ def test_the_unit_of_the_weights_does_not_matter(estimator):
 
 def test_an_offset_that_swallows_the_data_is_warned_of():
     with pytest.warns(UserWarning, match=r"The mean of X is .* times its spread"):
-        LinCA(2, max_iter=2, tol=0.0).fit(1e7 + bars(LinCA).X)
+        LinCA(2, fit_intercept=False, max_iter=2, tol=0.0).fit(1e7 + bars(LinCA).X)
 
 
 def test_a_non_negative_model_scores_its_own_samples():

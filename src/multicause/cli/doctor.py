@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from multicause import __version__
 from multicause.cli.errors import describe
@@ -92,7 +91,7 @@ def _gpu() -> str:
         return f"none for device='cuda': {problem}"
     runtime, xp = cuda.runtime(), cuda.runtime().xp
     try:
-        runtime.eigh(np.eye(2)[None])  # by a library of its own, which mixtures need
+        runtime.eigh(xp.eye(2)[None])  # by a library of its own, which mixtures need
     except cuda.DeviceError as error:
         return f"without TruncatedGaussianMixture: {error}"
     device = xp.cuda.runtime.getDeviceProperties(xp.cuda.Device().id)
