@@ -11,7 +11,7 @@ from multicause.estimators import GSC, MCA, LinCA
 from multicause.execution import Chunk, InProcess, split
 from multicause.execution.in_process import effective_threads
 from multicause.experiments.callbacks import IterationClock
-from multicause.experiments.experiment import PAPERS_EM
+from multicause.experiments.experiment import PAPERS_EM, fit_quietly
 from multicause.models import BinaryLinear, DictionaryParams, MaximalCauses, SpikeSlabLinear, SpikeSlabParams, combine
 from multicause.posteriors import TruncatedPosterior
 
@@ -98,7 +98,7 @@ def intervals(estimator: Any, X: np.ndarray) -> np.ndarray:
     The first interval holds the set-up, the last two the final E-step and the end of the fit: they are left out.
     """
     clock = IterationClock()
-    estimator.set_callbacks(clock).fit(X)
+    fit_quietly(estimator.set_callbacks(clock), X)
     return np.diff(clock.marks)[1:-2]
 
 

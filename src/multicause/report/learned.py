@@ -55,7 +55,7 @@ def resolved(estimator: Any) -> dict[str, Any]:
     if truncation is None and hasattr(estimator, "_truncation"):
         truncation = estimator._truncation(found["n_components"])
     for name in ("n_candidates", "max_active"):
-        value = truncation.get(name) if isinstance(truncation, dict) else getattr(truncation, name, None)
+        value = getattr(truncation, name, None)
         if value is not None:
             found[name] = int(value)
     return found
