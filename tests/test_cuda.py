@@ -27,15 +27,13 @@ from multicause.selection import GPSelect
 from multicause.tasks import denoise_image, device_inpainting, inpaint_image, separate_sources
 from multicause.tasks.incomplete_mixture import IncompleteMixture
 
-from cases import LINEAR, MIXTURES, MODELS
+from cases import LINEAR, MIXTURES, MODELS, SPIKE_SLAB
 
 MAXIMAL = ["maximal_gaussian", "maximal_diagonal"]
 SUPPORTED = [
-    *(name for name in LINEAR if not name.endswith("intercept")),
+    *LINEAR,
     *MAXIMAL,
-    "spike_slab_isotropic_diagonal",
-    "spike_slab_diagonal_diagonal",
-    "spike_slab_full_diagonal",
+    *(name for name in SPIKE_SLAB if "_diagonal" in name.removeprefix("spike_slab_diagonal")),
 ]
 SIZES = [(10, 8), (10, 4), (6, 5), (5, 3), (1, 1), (11, 3)]  # H' and gamma
 
@@ -71,15 +69,6 @@ def problem(case, n_components, seed=0, n_features=9, n_rows=333):
     rng = np.random.default_rng(seed)
     model, params = (MODELS | MIXTURES)[case](n_components, n_features, rng)
     return model, params, model.sample(params, n_rows, rng)[0], rng.uniform(0.2, 3.0, n_rows)
-
-
-@pytest.mark.parametrize("case", ["binary_linear_intercept", "spike_slab_isotropic_diagonal_intercept"])
-def test_an_intercept_is_refused(runtime, case):
-    model, params, X, _ = problem(case, 6)
-    executor, chunks = on(runtime, X, 6)
-    prepared = TruncatedPosterior(4, 3).prepare(model, params)
-    with pytest.raises(Unsupported, match="intercept has no kernel"):
-        executor.map_reduce(prepared.statistics, chunks, combine)
 
 
 @pytest.mark.parametrize("case", SUPPORTED)
@@ -375,7 +364,7 @@ def test_missing_values_are_refused_by_every_question(device, estimator, as_give
     X = data_for(estimator)
     gaps = X.copy()
     gaps[5, 2] = np.nan
-    model = estimator(8, device="cuda", max_iter=2, tol=0.0, random_state=0, fit_intercept=False).fit(X)
+    model = estimator(8, device="cuda", max_iter=2, tol=0.0, random_state=0).fit(X)
     monkeypatch.setattr(devices, "_WORTH_IT", 1)
     for question in ("transform", "predict_proba", "reconstruct", "score_samples", "score"):
         with pytest.raises(Unsupported, match="NaN in X, have no kernel for a GPU"):
@@ -396,25 +385,10 @@ def test_auto_falls_back_to_the_processor_wherever_a_kernel_is_missing(device, m
     for make, data in (
         (lambda name: LinCA(8, device=name, **short), gaps),
         (lambda name: LinCA(20, n_candidates=18, max_active=2, device=name, **short), X),
-        (lambda name: LinCA(8, device=name, init={"intercept": np.ones(16)}, **short), X),
         (lambda name: GSC(18, posterior="exact", max_active=2, device=name, **short), X),
         (lambda name: TruncatedGaussianMixture(40, n_candidates=35, device=name, max_iter=2, random_state=0), X),
     ):
         assert np.array_equal(*(make(name).fit(data).free_energy_ for name in ("auto", "cpu")))
-    with pytest.raises(ValueError, match="no kernel for an intercept"):
-        LinCA(8, device="cuda", init={"intercept": np.ones(16)}).fit(X)
-
-
-@pytest.mark.filterwarnings("ignore:All features of X lie far from 0")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("estimator", [LinCA, GSC])
-def test_auto_on_the_processor_learns_the_processors_model(device, estimator, monkeypatch):
-    X = make_bars(n_samples=600, size=4, superposition="linear", signed=True, random_state=0).X + 50.0
-    here, there = (estimator(8, device=name, max_iter=3, random_state=0).fit(X) for name in ("cpu", "auto"))
-    assert np.array_equal(here.intercept_, there.intercept_)
-    assert np.array_equal(here.free_energy_, there.free_energy_)
-    monkeypatch.setattr(devices, "_WORTH_IT", 1)
-    assert not hasattr(estimator(8, device="auto", max_iter=3, random_state=0).fit(X), "intercept_")
 
 
 def test_a_device_that_fails_costs_only_the_iteration(device, monkeypatch):

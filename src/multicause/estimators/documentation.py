@@ -26,8 +26,8 @@ ARGUMENTS = {
         where it is alone. False saves a little time where there are thousands of latents.""",
     "fit_intercept": """bool or "auto", default="{default}"
         Learn b, what is there where no latent is active: components and activations do then not depend on an offset of
-        the data. Without it b is 0, as in the papers. "auto" learns it where every feature's mean is more than two
-        standard deviations away from 0, on the processor, and `start` searches.""",
+        the data. Without it b is 0, as in the papers. "auto" learns it unless the start is one of the papers':
+        start="random", or `init`.""",
     "activation_type": """{"individual", "shared"}, default="individual"
         One activation probability per latent, or one for all.""",
     "fixed": """name of a parameter or tuple of them, default=()

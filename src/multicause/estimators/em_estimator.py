@@ -16,7 +16,6 @@ from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, Multica
 from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.kept_fits import Keeping
 from multicause.estimators.learned_checks import check_floats
-from multicause.execution import InProcess
 from multicause.learning import EM, Outcome, Stop, run
 from multicause.learning.checkpoints import digest_of_value
 from multicause.learning.driver import Learner, Progress, only_begun
@@ -126,10 +125,6 @@ class EMEstimator(MulticauseEstimator):
     def _fit_of(self, n_components: int, moments: DataMoments) -> Fit:
         """What a fit to data of these moments is made of."""
 
-    def _fit_on(self, executor: InProcess, n_components: int, moments: DataMoments) -> Fit:
-        """The same, where these data are worked on."""
-        return self._fit_of(n_components, moments)
-
     @abstractmethod
     def _posterior(self, n_components: int) -> Posterior:
         """How the latents of a data point are inferred."""
@@ -184,7 +179,7 @@ class EMEstimator(MulticauseEstimator):
         with self._executor(X) as executor:
             chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = data_moments(executor, chunks)
-            fit = self._fit_on(executor, n_components, moments)
+            fit = self._fit_of(n_components, moments)
             fit = fit._replace(model=self._as_before(fit.model)) if self._is_warm else fit
             if not (self._is_about_zero and fit.model.intercept):
                 _warn_of_offset(moments)

@@ -22,8 +22,8 @@ class GSC(InterceptEstimator):
         s_h ~ Bernoulli(pi_h),   z ~ N(mu, Psi),   y ~ N(b + sum_h s_h z_h W_h, Sigma)      [GSC eq. 1-3]
 
     Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
-    (Except where both posterior="factored" and noise="full".) The intercept b is 0, as in the paper, unless all
-    features lie far from 0, or `fit_intercept` asks for it.
+    (Except where both posterior="factored" and noise="full".) The intercept b is learned along with the components;
+    `fit_intercept=False` keeps it at 0, as in the paper.
 
     Parameters
     ----------

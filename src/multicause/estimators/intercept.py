@@ -8,8 +8,7 @@ import numpy as np
 
 from multicause._compat import StrOptions
 from multicause.estimators.dictionary_estimator import TruncatedDictionaryEstimator
-from multicause.estimators.em_estimator import Fit, is_far_from_zero
-from multicause.execution import InProcess, OnDevice
+from multicause.estimators.em_estimator import Fit
 from multicause.learning.em.search import Search
 from multicause.models import DataMoments
 
@@ -56,24 +55,13 @@ class InterceptEstimator(TruncatedDictionaryEstimator):
         fit = super()._fit_of(n_components, moments)
         wanted = self.fit_intercept
         if wanted == "auto":
-            wanted = (isinstance(fit.start, Search) and is_far_from_zero(moments)) or self._is_given_one
+            wanted = isinstance(fit.start, Search) or self._is_given_one
         if wanted:  # data are then about it, and rounding errors as small as theirs about the mean
             fit = super()._fit_of(n_components, moments._replace(mean=np.zeros_like(moments.mean)))
         return fit._replace(model=replace(fit.model, intercept=bool(wanted)))
-
-    def _fit_on(self, executor: InProcess, n_components: int, moments: DataMoments) -> Fit:
-        """A GPU, which has no kernel for it, is there only where nothing but the data asks for an intercept."""
-        fit = super()._fit_on(executor, n_components, moments)
-        if not isinstance(executor, OnDevice):
-            return fit
-        return fit._replace(model=replace(fit.model, intercept=False))
 
     def _type_for(self, given: Mapping[str, Any]) -> Any:
         return self._types_of_params[self._has_intercept or (self.fit_intercept == "auto" and "intercept" in given)]
 
     def _as_before(self, model: Any) -> Any:
         return replace(model, intercept=self._has_intercept)
-
-    def _without_kernel(self) -> str | None:
-        wanted = self._has_intercept or (self.fit_intercept == "auto" and self._is_given_one)
-        return "an intercept (fit_intercept)" if wanted else super()._without_kernel()

@@ -81,7 +81,7 @@ class StreamingEstimator(DeviceEstimator):
         with self._executor(X) as executor:
             chunks = executor.split(X, n_components, self._chunk_size, weights)
             moments = pooled(None if seen is None else seen.moments, data_moments(executor, chunks))
-            fit = self._fit_on(executor, n_components, moments)
+            fit = self._fit_of(n_components, moments)
             goes_on = hasattr(self, "stop_")
             model = self._as_before(fit.model) if goes_on else fit.model
             em = EM(model, fit.posterior, fit.schedule, executor, chunks, moments)

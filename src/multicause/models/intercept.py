@@ -17,6 +17,11 @@ def has_intercept(params: Any) -> bool:
     return hasattr(params, "intercept")
 
 
+def intercept_of(params: Any) -> np.ndarray:
+    """b, (D,), or nothing, (0,)."""
+    return getattr(params, "intercept", NO_SUM)
+
+
 def centred(params: Any, Y: np.ndarray) -> np.ndarray:
     """y - b."""
     return Y - params.intercept if has_intercept(params) else Y

@@ -77,24 +77,48 @@ def _project(Y, projection, shift, linear):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _about(X, intercept, space):
+    """y - b of some rows, in `space`; the rows themselves where there is no b."""
+    if intercept.size == 0:
+        return X
+    Y = space[: X.shape[0]]
+    for n in range(X.shape[0]):
+        for d in range(X.shape[1]):
+            Y[n, d] = X[n, d] - intercept[d]
+    return Y
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _fill_sum(rows, weights, total):
+    """total <- sum_n w_n y_n, if there is a place for it."""
+    if total.size:
+        for n in range(rows.shape[0]):
+            for d in range(rows.shape[1]):
+                total[d] += weights[n] * rows[n, d]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
     """Linear binary latents.
 
-    `constants` are W^T / sigma^2, the offset, the scale of scores, 1 / sigma^2 (D,), H', and whether it is greedy.
+    `constants` are W^T / sigma^2, the offset, the scale of scores, 1 / sigma^2 (D,), the intercept or nothing, H', and
+    whether it is greedy.
 
-    Sums are w_n <s>, w_n <s s^T>, w_n <s> y^T.
+    Sums are w_n <s>, w_n <s s^T>, w_n <s> y^T and, where there is an intercept, w_n y; all y are about it.
     """
-    projection, offset, scale, precision, n_candidates, greedy = constants
+    projection, offset, scale, precision, intercept, n_candidates, greedy = constants
     D, H = projection.shape
     space = take_space(team)
+    about = np.empty((len(space) if intercept.size else 0, D), X.dtype)
     nothing = np.zeros(1), np.zeros((0, 0))
     is_whole = False
     part, at = take_part(team, NOBODY)
     while part != NOBODY:
         first, last = team.borders[part], team.borders[part + 1]
-        Y, weights, linear = X[first:last], sample_weights[first:last], space[: last - first]
+        Y, weights, linear = _about(X[first:last], intercept, about), sample_weights[first:last], space[: last - first]
         row, square, whole = team.sums[at], H + H * H, H + H * H + H * D
-        s, ss, sy, totals = row[:H], row[H:square].reshape(H, H), row[square:whole].reshape(H, D), row[whole:]
+        s, ss, sy = row[:H], row[H:square].reshape(H, H), row[square:whole].reshape(H, D)
+        y, totals = row[whole : whole + intercept.size], row[whole + intercept.size :]
         squares = _weighted_squares(Y, weights)
         if _fill_squares(squares, precision, totals):
             give_up(team, part)
@@ -112,6 +136,7 @@ def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
         for h in range(H):
             ss[h, h] = s[h]
         np.dot(linear.T, Y, sy)
+        _fill_sum(Y, weights, y)
         _fill_totals(weights, log_normaliser, energy, squares, precision, totals)
         is_whole, at = add_up(team, part, at)
         part, at = take_part(team, at)
@@ -121,14 +146,16 @@ def binary(team, X, sample_weights, constants, overlaps, tree, singletons):
 @njit(cache=True, nogil=True, error_model="numpy")
 def slabs(team, X, sample_weights, problem, constants, tree, singletons):
     """Spike and slab; `constants` are the projection, what W y is short of b, the singletons' scores where b + mu = 0,
-    the unit of coefficients, the precision of the noise (D,) and H'.
+    the unit of coefficients, the precision of the noise (D,), the intercept or nothing, and H'.
 
-    Sums are w_n <s>, w_n <x>, w_n y^2 for each dimension, w_n <x x^T>, w_n <x> y^T.
+    Sums are w_n <s>, w_n <x>, w_n y^2 for each dimension, w_n <x x^T>, w_n <x> y^T and, where there is an intercept,
+    w_n y; all y are about it.
     """
-    projection, shift, constant, unit, precision, n_candidates = constants
+    projection, shift, constant, unit, precision, intercept, n_candidates = constants
     D, H = projection.shape
     space = take_space(team)
     n_rows = len(space) // 3
+    about = np.empty((n_rows if intercept.size else 0, D), X.dtype)
     linear_space, s_space, x_space = space[:n_rows], space[n_rows : 2 * n_rows], space[2 * n_rows :]
     on_path = _space_of_slabs(H, n_candidates, tree, 1)
     none, no_rows, no_gaps = np.zeros(0), np.zeros((0, 0)), (np.zeros((H, D)), np.zeros(D))
@@ -136,9 +163,11 @@ def slabs(team, X, sample_weights, problem, constants, tree, singletons):
     part, at = take_part(team, NOBODY)
     while part != NOBODY:
         first, last = team.borders[part], team.borders[part + 1]
-        Y, weights, linear = X[first:last], sample_weights[first:last], linear_space[: last - first]
+        Y, weights = _about(X[first:last], intercept, about), sample_weights[first:last]
+        linear = linear_space[: last - first]
         row, square, whole = team.sums[at], 2 * H + D + H * H, 2 * H + D + H * H + H * D
-        s, x, squares, totals = row[:H], row[H : 2 * H], row[2 * H : 2 * H + D], row[whole:]
+        s, x, squares = row[:H], row[H : 2 * H], row[2 * H : 2 * H + D]
+        y, totals = row[whole : whole + intercept.size], row[whole + intercept.size :]
         xx, xy = row[2 * H + D : square].reshape(H, H), row[square:whole].reshape(H, D)
         squares[:] = _weighted_squares(Y, weights)
         if _fill_squares(squares, precision, totals):
@@ -159,6 +188,7 @@ def slabs(team, X, sample_weights, problem, constants, tree, singletons):
         _weigh_rows(x_rows, weights, x)
         x *= unit
         np.dot(x_rows.T, Y, xy)
+        _fill_sum(Y, weights, y)
         for h in range(H):
             xy[h] *= unit[h]
         symmetric(xx, unit)

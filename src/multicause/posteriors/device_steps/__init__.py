@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from multicause.models.intercept import has_intercept
 from multicause.posteriors.device_steps.base import DeviceEStep, Unsupported
 from multicause.posteriors.device_steps.binary_linear import BinaryLinearOnDevice
 from multicause.posteriors.device_steps.gaussian_mixture import FactorMixtureOnDevice, MixtureOnDevice
@@ -28,8 +27,6 @@ def on_device(host: TruncatedEStep, runtime: Any, dtype: Any) -> DeviceEStep:
     """The sibling of a processor's E-step on a device."""
     if type(host) not in DEVICE_STEPS:
         raise Unsupported(f"{type(host.model).__name__} has no kernel for a GPU. Use device='cpu'.")
-    if has_intercept(host.params):
-        raise Unsupported("An intercept has no kernel for a GPU. Use device='cpu', or fit_intercept=False.")
     return DEVICE_STEPS[type(host)](host, runtime, dtype)
 
 

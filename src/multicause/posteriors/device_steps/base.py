@@ -1,13 +1,14 @@
 """What the truncated posterior asks of a model's E-step on a device."""
 
 from abc import ABC, abstractmethod
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 from math import ceil, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from multicause.models.intercept import intercept_of
 from multicause.models.subsets import subsets
 from multicause.posteriors.e_steps.base import TruncatedEStep
 
@@ -110,6 +111,23 @@ class DeviceEStep(ABC):
         given = [np.asarray(array) for array in arrays]
         flat, ends = self.put(np.concatenate([array.ravel() for array in given])), accumulate(a.size for a in given)
         return [flat[end - array.size : end].reshape(array.shape) for end, array in zip(ends, given, strict=True)]
+
+    @cached_property
+    def intercept(self) -> Any:
+        """b on the device, (D,), or nothing, (0,)."""
+        return self.put(intercept_of(self.params))
+
+    def centred(self, Y: Any) -> Any:
+        """y - b of each row."""
+        return Y - self.intercept if self.intercept.size else Y
+
+    def lifted(self, mean: Any) -> Any:
+        """b + what latents cause."""
+        return mean + self.intercept if self.intercept.size else mean
+
+    def row_sum(self, Y: Any, weights: Any, out: Any) -> Any:
+        """out <- sum_n w_n y_n, where there is a place for it, (1, D)."""
+        return self.cross_sums(weights[:, None], Y, out) if out.size else out
 
     def empty(self, *shape: int) -> Any:
         return self.xp.empty(shape, self.dtype)

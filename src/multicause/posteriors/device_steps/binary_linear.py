@@ -32,6 +32,7 @@ class BinaryLinearOnDevice(DeviceEStep):
         self.projection, self.offset, self.gram = self.put_all(host.projection, host.offset, host.gram)
 
     def terms(self, Y):
+        Y = self.centred(Y)
         linear = Y @ self.projection
         linear += self.offset
         return RowTerms(Y, linear)
@@ -69,7 +70,7 @@ class BinaryLinearOnDevice(DeviceEStep):
         return s
 
     def reconstruct(self, terms, candidates):
-        return self.means(terms, candidates) @ self.put(self.params.components)
+        return self.lifted(self.means(terms, candidates) @ self.put(self.params.components))
 
     def statistics(self, terms, candidates, weights):
         N, H = terms.linear.shape
@@ -78,16 +79,17 @@ class BinaryLinearOnDevice(DeviceEStep):
         s = terms.linear  # which is not needed any more, once its row is read
         log_normaliser, energy = self._expectations(terms, candidates, weights, STATISTICS, values, s)
         D = terms.Y.shape[1]
-        results = self.results((H, D), (H, H), (D,), (H,), (3,))
-        sy, ss, squares, sums, totals = results.parts
+        results = self.results((H, D), (H, H), (D,), (H,), (3,), (1, self.intercept.size))
+        sy, ss, squares, sums, totals, y = results.parts
         self.pair_sums(values, candidates, weights, -1, 2, (sums, ss))
         self.weighted_totals(weights, log_normaliser, energy, totals)
         self.column_totals(s, sums)
         self.cross_sums(s, terms.Y, sy)
         self.square_sums(terms.Y, weights, squares)
+        self.row_sum(terms.Y, weights, y)
         return self._settled(*self.read_results(results))
 
-    def _settled(self, sy, ss, squares, s, totals):
+    def _settled(self, sy, ss, squares, s, totals, y):
         weight, log_normaliser, energy = map(float, totals)
         yy = float(squares.sum())
         if np.isnan(yy):
@@ -95,7 +97,7 @@ class BinaryLinearOnDevice(DeviceEStep):
         np.fill_diagonal(ss, s)
         constant = self.host.log_empty * weight - yy / (2.0 * self.params.noise_variance)
         relative = free_energy(log_normaliser, energy / self.beta, self.beta)
-        return constant + relative, BinaryLinearStatistics(weight, s, ss, sy, yy)
+        return constant + relative, BinaryLinearStatistics(weight, s, ss, sy, yy, y.ravel())
 
     def _expectations(self, terms, candidates, weights, mode, values, s):
         """log Z_n and beta <x>_n; arrays are filled in as `mode` says."""

@@ -59,6 +59,7 @@ class SpikeSlabOnDevice(DeviceEStep):
         on_diagonal += 1.0
 
     def terms(self, Y):
+        Y = self.centred(Y)
         return RowTerms(Y, Y @ self.projection)
 
     def select(self, terms, n_candidates):
@@ -90,7 +91,7 @@ class SpikeSlabOnDevice(DeviceEStep):
         return self._rows(terms, candidates)[1] * self.put(self.host.unit)
 
     def reconstruct(self, terms, candidates):
-        return self.codes(terms, candidates) @ self.put(self.params.components)
+        return self.lifted(self.codes(terms, candidates) @ self.put(self.params.components))
 
     def statistics(self, terms, candidates, weights):
         return self.sums(terms.Y, candidates, weights, self.moments(terms, candidates, weights))
@@ -106,8 +107,9 @@ class SpikeSlabOnDevice(DeviceEStep):
     def sums(self, Y, candidates, weights, moments):
         """Of all rows: F and statistics."""
         (N, H), D, n_candidates = moments.s.shape, Y.shape[1], candidates.shape[1]
-        results = self.results((H, D), (H, H), (D, D) if self.full else (D,), (3, H), (H,), (3,))
-        xy, xx, squares, columns, active, totals = results.parts
+        squares_of = (D, D) if self.full else (D,)
+        results = self.results((H, D), (H, H), squares_of, (3, H), (H,), (3,), (1, self.intercept.size))
+        xy, xx, squares, columns, active, totals, y = results.parts
         self.pair_sums(moments.values, candidates, weights, 2, 2 + 2 * n_candidates, (active, xx), self.unit)
         n_parts = self.parts(H, N)
         sums = self.xp.empty((n_parts, 3, H))
@@ -116,9 +118,10 @@ class SpikeSlabOnDevice(DeviceEStep):
         self.weighted_totals(weights, moments.log_normaliser, moments.energy, totals)
         self.cross_sums(moments.x, Y, xy)
         self._squares(Y, weights, squares)
+        self.row_sum(Y, weights, y)
         return self._settled(*self.read_results(results))
 
-    def _settled(self, xy, xx, squares, columns, active, totals):
+    def _settled(self, xy, xx, squares, columns, active, totals, y):
         """F and statistics, in the units of the data."""
         host, unit = self.host, self.host.unit
         weight, log_normaliser, energy = map(float, totals)
@@ -133,7 +136,7 @@ class SpikeSlabOnDevice(DeviceEStep):
         yy = squares if self.model.noise.shape != "isotropic" else np.asarray(squares.sum())
         correlated = np.zeros(0), _NOTHING, _NOTHING
         statistics = SpikeSlabStatistics(
-            weight, active + columns[0], unit * columns[1], xx, unit[:, None] * xy, yy, *correlated
+            weight, active + columns[0], unit * columns[1], xx, unit[:, None] * xy, yy, *correlated, y.ravel()
         )
         return constant + free_energy(log_normaliser, energy / self.beta, self.beta), statistics
 

@@ -11,7 +11,7 @@ from multicause.execution.chunks import Parts
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.binary_linear import BinaryLinearStatistics
 from multicause.models.dictionary_model import inverse_norms
-from multicause.models.intercept import NO_SUM, centred, has_intercept, lifted
+from multicause.models.intercept import NO_SUM, centred, has_intercept, intercept_of, lifted
 from multicause.models.subsets import subset_tree
 from multicause.posteriors.base import free_energy
 from multicause.posteriors.e_steps.base import Accumulated, SharedSums, Totals, TruncatedEStep, added_up
@@ -130,23 +130,24 @@ class BinaryLinearEStep(TruncatedEStep):
     def shared_sums(
         self, X: np.ndarray, weights: np.ndarray, parts: Parts, n_candidates: int, greedy: bool, n_threads: int
     ) -> SharedSums | None:
-        if has_intercept(self.params) or (self.model.selection_rule == "upper_bound" and not greedy):
+        if self.model.selection_rule == "upper_bound" and not greedy:
             return None
         D, H = self.projection.shape
         precision = np.full(D, 1.0 / self.params.noise_variance)
-        constants = self.projection, self.offset, self._cosine_scale, precision, n_candidates, greedy
+        intercept = intercept_of(self.params)
+        constants = self.projection, self.offset, self._cosine_scale, precision, intercept, n_candidates, greedy
         overlaps = self.kernel.Overlaps(self.gram, _NOTHING, _NOTHING, _COMPLETE)
-        tree, size = subset_tree(n_candidates, self.max_active), H + H * H + H * D
+        tree, size = subset_tree(n_candidates, self.max_active), H + H * H + H * D + intercept.size
         arguments = X, weights, constants, overlaps, tree, self.singletons
         return SharedSums.of("binary", arguments, self._finish, parts, size, (1, H), n_threads)
 
     def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, BinaryLinearStatistics]:
         H = len(self.offset)
-        ss, sy = sums[H : H + H * H].reshape(H, H), sums[H + H * H :].reshape(H, -1)
+        s, ss, sy, y = np.split(sums, np.cumsum([H, H * H, H * self.model.n_features]))
         constant = self.log_empty * totals.weight - 0.5 * totals.white
         relative = free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)
         weight, yy = added_up(totals.weight), added_up(totals.yy)
-        return constant + relative, BinaryLinearStatistics(weight, sums[:H], ss, sy, yy)
+        return constant + relative, BinaryLinearStatistics(weight, s, ss.reshape(H, H), sy.reshape(H, -1), yy, y)
 
     def _expectations(self, terms: RowTerms, candidates: np.ndarray, weights: np.ndarray, means: np.ndarray):
         """F_n and the sums over all rows; <s> goes to `means`."""

@@ -11,7 +11,7 @@ from multicause.backends import numba_cpu
 from multicause.execution.chunks import Parts
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.base import combine
-from multicause.models.intercept import NO_SUM, centred, has_intercept, lifted
+from multicause.models.intercept import NO_SUM, centred, has_intercept, intercept_of, lifted
 from multicause.models.spike_slab_linear import SpikeSlabStatistics
 from multicause.models.subsets import subset_tree
 from multicause.posteriors.base import free_energy
@@ -197,25 +197,25 @@ class SpikeSlabEStep(TruncatedEStep):
         self, X: np.ndarray, weights: np.ndarray, parts: Parts, n_candidates: int, greedy: bool, n_threads: int
     ) -> SharedSums | None:
         """Of complete rows; those of correlated coefficients are slower by far than what lies between calls."""
-        if greedy or self.correlated or self.model.noise.shape == "full" or has_intercept(self.params):
+        if greedy or self.correlated or self.model.noise.shape == "full":
             return None
         D, H = self.projection.shape
-        problem = self.complete
+        problem, intercept = self.complete, intercept_of(self.params)
         constant, precision = problem.constant - self.log_odds, 1.0 / np.square(self.whiten.factor)
-        constants = self.projection, self.slab_mean, constant, self.unit, precision, n_candidates
-        tree, size = subset_tree(n_candidates, self.max_active), 2 * H + D + H * H + H * D
+        constants = self.projection, self.slab_mean, constant, self.unit, precision, intercept, n_candidates
+        tree, size = subset_tree(n_candidates, self.max_active), 2 * H + D + H * H + H * D + intercept.size
         arguments = X, weights, problem, constants, tree, self.singletons
         return SharedSums.of("slabs", arguments, self._finish, parts, size, (3, H), n_threads)
 
     def _finish(self, totals: Totals, sums: np.ndarray) -> tuple[np.ndarray, SpikeSlabStatistics]:
         D, H = self.projection.shape
-        s, x, squares, xx, xy = np.split(sums, np.cumsum([H, H, D, H * H]))
+        s, x, squares, xx, xy, y = np.split(sums, np.cumsum([H, H, D, H * H, H * D]))
         constant = totals.weight * (self.log_empty - self.whiten.log_scale.sum()) - 0.5 * totals.white
         free_energies = constant + free_energy(totals.log_normaliser, totals.energy / self.beta, self.beta)
         yy = squares if self.model.noise.shape == "diagonal" else np.asarray(added_up(totals.yy))
         correlated = np.zeros(0), _NOTHING, _NOTHING
         matrices = xx.reshape(H, H), xy.reshape(H, D)
-        return free_energies, SpikeSlabStatistics(added_up(totals.weight), s, x, *matrices, yy, *correlated)
+        return free_energies, SpikeSlabStatistics(added_up(totals.weight), s, x, *matrices, yy, *correlated, y)
 
     def _squares(self, Y: np.ndarray, weights: np.ndarray, moments: Any) -> np.ndarray:
         """sum_n w_n <y y^T>, as much of it as the noise's shape needs."""
