@@ -85,6 +85,13 @@ def refuse_magnitude(largest: float) -> None:
         )
 
 
+def refuse_too_small(shape: tuple[int, ...], fewest_samples: int) -> None:
+    """The sizes that scikit-learn checks of arrays in memory, for those that are elsewhere."""
+    for n, what, fewest in (shape[0], "sample(s)", fewest_samples), (shape[1], "feature(s)", 1):
+        if n < fewest:
+            raise ValueError(f"Found array with {n} {what} (shape={shape}) while a minimum of {fewest} is required.")
+
+
 def refuse_not_finite(answer: np.ndarray, name: str) -> None:
     """What rounding has made of parameters that no fit would learn, such as a damaged file's."""
     finite = np.isfinite(answer) if answer.dtype.kind == "f" else np.ones(1, dtype=bool)

@@ -12,7 +12,7 @@ import numpy as np
 from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
 from multicause.backends.cuda import DeviceError
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, MulticauseEstimator, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.kept_fits import Keeping
 from multicause.estimators.learned_checks import check_floats
@@ -26,7 +26,7 @@ from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.resumed import check_iterate, check_kept, check_outcome
-from multicause.models import DataMoments, SpikeSlabMax
+from multicause.models import DataMoments
 from multicause.models.base import calling
 from multicause.posteriors.base import Posterior, PreparedPosterior
 from multicause.selection import GPSelect, SelectionFunction
@@ -57,6 +57,13 @@ class Fit(NamedTuple):
         """First parameters, and how to learn on from them."""
         started = self.start(em, rng)
         return started if isinstance(started, Started) else Started(started, em.posterior)
+
+
+class FittedModel(NamedTuple):
+    """A model of `multicause.models`, and the parameters that were learned."""
+
+    model: Any
+    params: Any
 
 
 @dataclass(eq=False, repr=False)
@@ -107,7 +114,7 @@ class EMEstimator(MulticauseEstimator):
         X = self._validate_fitted(X)
         model, params = self.fitted_model()
         S = self._check_latents(S)
-        if not isinstance(model, SpikeSlabMax) and not np.isin(S, (0.0, 1.0)).all():
+        if not getattr(model, "states_have_coefficients", False) and not np.isin(S, (0.0, 1.0)).all():
             raise ValueError("S must hold states of zeros and ones. Got other numbers: round them, S > 0.5.")
         return model.log_joint(params, np.asarray(X, dtype=np.float64), S)
 

@@ -20,6 +20,7 @@ from multicause.execution.reproducible_matmul import tiled_product
 from multicause.execution.sources import row_source
 from multicause.learning import Outcome, Stop, run
 from multicause.learning.experts.batches import RunningMoments, learn_batch, moments_of
+from multicause.learning.experts.densities import fit_densities
 from multicause.learning.experts.joint import Backfitted, OneByOne, Together
 from multicause.learning.experts.pursuit import Pursuit, enough_points
 from multicause.learning.experts.white_data import WhiteData, as_it_is, block_rows, make_white
@@ -35,7 +36,6 @@ from multicause.models.product_of_experts import (
     project,
     projection_indices,
     sample,
-    whiten,
 )
 
 _ALGORITHMS = {"pursuit": Pursuit, "parallel": Together, "sequential": OneByOne, "backfitting": Backfitted}
@@ -208,18 +208,10 @@ class UPoE(MulticauseEstimator):
         unmixing = check_array(unmixing, dtype=np.float64, input_name="unmixing")
         if unmixing.shape[1] != X.shape[1]:
             raise ValueError(f"unmixing must have a column for each of the {X.shape[1]} features of X.")
-        weights = np.ones(len(X))
-        seen = moments_of(X.astype(np.float64), weights)
+        seen = moments_of(X.astype(np.float64), np.ones(len(X)))
         whitening = seen.whitening(self.n_dimensions, type(self).__name__)
-        first = _EXPERTS[self.expert] if isinstance(self.expert, str) else self.expert
-        directions = unmixing @ whitening.backward
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        white = whiten(whitening, X)
-        experts = tuple(first.fit(z, weights / len(X)) for z in directions @ white.T)
-        params = normalised(ProductParams(whitening, directions, experts))
-        likelihood = np.array([log_density(params, X).mean()])
-        indices = projection_indices(params.directions, params.experts, white).mean(axis=0)
-        self._keep_product(Outcome(params, likelihood, 1, Stop.PARAMETERS_GIVEN), indices, X.dtype)
+        outcome, indices = fit_densities(unmixing, X, whitening, self._first_expert)
+        self._keep_product(outcome, indices, X.dtype)
         self.n_samples_seen_ = float(len(X))
         return self
 
@@ -325,7 +317,7 @@ class UPoE(MulticauseEstimator):
             data,
             whitening,
             frame,
-            _EXPERTS[self.expert] if isinstance(self.expert, str) else self.expert,
+            self._first_expert,
             self.n_components,
             n_init=self.n_init,
             max_iter=self.max_iter,
@@ -333,6 +325,11 @@ class UPoE(MulticauseEstimator):
             white=bool(self.whiten),
             subsample=data.thinned(enough_points(data.n_dimensions)),
         )
+
+    @property
+    def _first_expert(self) -> Expert:
+        """Where the fit of each density starts."""
+        return _EXPERTS[self.expert] if isinstance(self.expert, str) else self.expert
 
     def _held_out(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Which rows are held out."""

@@ -173,8 +173,22 @@ class GPSelectionState(NamedTuple):
     pivots: np.ndarray
 
 
+class LearnedFunction(Selector):
+    """A selection function that was learned: it scores the rows of any data, and the largest scores are chosen."""
+
+    def __call__(self, Y: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def scores(self, chunk: Chunk) -> np.ndarray:
+        return self(chunk.rows())
+
+    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """The columns of each row's largest scores, (n, n_candidates)."""
+        return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
+
+
 @dataclass(frozen=True)
-class SelectionFunction(Selector):
+class SelectionFunction(LearnedFunction):
     """What was learned: f_h(y) = sum_q k(y, pivot_q) weight_qh, for data of any kind.
 
     Parameters
@@ -215,13 +229,6 @@ class SelectionFunction(Selector):
 
     def kernel(self) -> Kernel:
         return self.selection.first_kernel(self.pivots.shape[1]).clone_with_theta(self.theta)
-
-    def scores(self, chunk: Chunk) -> np.ndarray:
-        return self(chunk.rows())
-
-    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
-        """The columns of each row's largest scores, (n, n_candidates)."""
-        return best_columns(scores, n_candidates)
 
 
 def check_function(selection: Any, kind: type, theta: Any, *arrays: Any) -> None:
@@ -357,13 +364,13 @@ class GPSelection(Selector):
         return (chunk.row_weights()[:, None] * phi).T @ phi
 
     def _make_leverage(self, chunk: Chunk) -> None:
-        features = _of(chunk, Features)
+        features = recalled(chunk, Features)
         half = linalg.solve_triangular(self._normal[0], features.phi.T, lower=True)
         leverage = chunk.row_weights() * np.einsum("qn,qn->n", half, half)
         chunk.remember(replace(features, leverage=leverage))
 
     def _project(self, chunk: Chunk) -> np.ndarray:
-        targets, phi = _of(chunk, Observed).targets, _of(chunk, Features).phi
+        targets, phi = recalled(chunk, Observed).targets, recalled(chunk, Features).phi
         return self._kernels.project(targets, phi, chunk.row_weights(), self.n_components)
 
     def _inputs(self, rows: np.ndarray) -> np.ndarray:
@@ -373,7 +380,7 @@ class GPSelection(Selector):
         return np.where(np.isnan(Y), self.mean, Y)
 
 
-def _of(chunk: Chunk, kind: type) -> Any:
+def recalled(chunk: Chunk, kind: type) -> Any:
     """What a chunk is known to remember."""
     value = chunk.recall(kind)
     assert value is not None
@@ -383,16 +390,11 @@ def _of(chunk: Chunk, kind: type) -> Any:
 def targets_among(rows: np.ndarray, chunk: Chunk) -> list[tuple[int, np.ndarray, np.ndarray]]:
     """What is remembered of those rows that are the chunk's: their place among `rows`, the latents that matter, and
     their posterior means."""
-    targets, found = _of(chunk, Observed).targets, []
+    targets, found = recalled(chunk, Observed).targets, []
     for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
         span = slice(*targets.starts[rows[i] - chunk.start : rows[i] - chunk.start + 2])
         found.append((int(i), targets.latents[span], targets.values[span]))
     return found
-
-
-def best_columns(scores: np.ndarray, n_candidates: int) -> np.ndarray:
-    """The columns of each row's largest scores, (n, n_candidates)."""
-    return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
 
 
 def with_random_ones(

@@ -14,7 +14,7 @@ from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.resumed import check_alike, check_finite, check_kept, check_kind, check_whole, refuse
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
-from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, calling, combine, is_own
+from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, calling, combine, is_users_own
 from multicause.models.priors import probability_of_at_most
 from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
 from multicause.selection.base import Selection, Selector
@@ -269,7 +269,7 @@ def check_m_step(model: Any, params: Any, iteration: int) -> None:
         name = type(model).__name__
         why = f"The data's free energy was finite: look at m_step of {name}, by multicause.testing.check_model."
         what = f"The M-step of {name} gave NaN or infinity for {', '.join(broken)} in iteration {iteration}."
-        raise NotFinite(what, why) if is_own(model) else NotFinite(what)
+        raise NotFinite(what, why) if is_users_own(model) else NotFinite(what)
 
 
 def _is_finite(value: Any) -> bool:
