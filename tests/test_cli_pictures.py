@@ -85,7 +85,7 @@ def test_denoise_says_how_sure_it_is_and_can_be_told_the_noise(folder, settings)
     assert deviation.dtype == np.float32
     assert 0.5 < deviation.mean() < 20.0
     if not settings:
-        assert "deviation of 10 taken out" in succeed("denoise", "in.tif", "--noise-level", 10, *QUICK)
+        assert "deviation of 10 removed" in succeed("denoise", "in.tif", "--noise-level", 10, *QUICK)
         refusal = refused("denoise", "in.tif", "--model", "gsc", "--uncertainty", "sd.tif", *QUICK)
         assert "does not say how sure it is" in refusal
 

@@ -44,7 +44,7 @@ def test_denoise_writes_what_the_function_returns(pictures):
     said = succeed("denoise", "noisy.png", "-o", "out.png", *QUICK)
     result = denoise_image(read_image("noisy.png", as_stored=True), **SETTINGS)
     np.testing.assert_array_equal(read_image("out.png", as_stored=True), result.image, strict=True)
-    assert f"{result.noise_level:.3g} taken out. Picture written to out.png" in said
+    assert f"{result.noise_level:.3g} removed. Picture written to out.png" in said
 
 
 def test_denoise_with_its_defaults_writes_beside_and_leaves_the_picture_alone(pictures):

@@ -20,8 +20,10 @@ Examples:
 @click.argument("model", type=INPUT)
 @click.option("-n", "--samples", type=click.IntRange(min=1), required=True, help="Number of data points.")
 @click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write; - is standard output.")
-@click.option("--seed", type=SEED, help="Seed of the draw.")
-@click.option("--states", type=OutputTable(stream=False), metavar="OUT", help="Also write the causes of each of them.")
+@click.option("--seed", type=SEED, help="Seed of the random numbers.")
+@click.option(
+    "--states", type=OutputTable(stream=False), metavar="OUT", help="Also write the latents of each data point."
+)
 @force_option
 @json_option
 def command(model: Path, samples: int, output: Path, seed: int | None, states: Path | None) -> None:

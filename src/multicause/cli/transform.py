@@ -21,12 +21,12 @@ Examples:
 @click.argument("model", type=INPUT)
 @click.argument("data", type=InputFile("table"))
 @click.option("-o", "--output", type=OutputTable(), required=True, help="Table to write; - is standard output.")
-@click.option("--reconstruct", is_flag=True, help="Write the data that the latents explain, without noise.")
+@click.option("--reconstruct", is_flag=True, help="Write the reconstructed data, without noise, instead.")
 @device_option
 @force_option
 @json_option
 def command(model: Path, data: Path, output: Path, device: str | None, reconstruct: bool) -> None:
-    """Write the latents' probabilities, coefficients or projections for each row of DATA."""
+    """Write the posterior means of the latents of each row of DATA."""
     check_files({"MODEL": model, "DATA": data}, {"--output": output})
     estimator = load(model)
     move_to(estimator, device)
