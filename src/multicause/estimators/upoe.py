@@ -1,4 +1,4 @@
-"""Under-complete product of experts: probabilistic sequential independent components analysis."""
+"""Under-complete product of experts: probabilistic sequential independent component analysis."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
@@ -69,7 +69,7 @@ class UPoE(MulticauseEstimator):
         p(x) = prod_i N(v_i^T x; 0, 1) prod_j T_j(w_j^T x) |W W^T|^(1/2)                        [UPoE eq. 16]
 
     x is the data made white. Each expert T_j is a density of one projection of it; directions without an expert are
-    Gaussian. With as many experts as dimensions this is independent components analysis.
+    Gaussian. With as many experts as dimensions this is independent component analysis.
 
     Parameters
     ----------
