@@ -17,7 +17,7 @@ SIZE = 6
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Example:
     """An example: its words, its data, and how it is learned."""
 
     name: str  # of the picture files
@@ -28,9 +28,9 @@ class Lesson:
 
 
 class Learned(NamedTuple):
-    """A lesson after the fit."""
+    """An example after the fit."""
 
-    lesson: Lesson
+    example: Example
     bars: Bars
     estimator: Any
     recovery: Recovery
@@ -47,8 +47,8 @@ def _nonnegative_bars() -> Bars:
     return bars._replace(X=np.maximum(bars.X, 0.0))
 
 
-LESSONS = (
-    Lesson(
+EXAMPLES = (
+    Example(
         "signed-bars",
         "LinCA on signed bars",
         "Each picture is a sum of a few bars, some positive (red) and some negative (blue), with noise. LinCA "
@@ -67,7 +67,7 @@ LESSONS = (
             verbose=1,
         ),
     ),
-    Lesson(
+    Example(
         "nonnegative-bars",
         "ETNMF on non-negative bars",
         "Here all bars are positive, and noise below zero is cut off, so that nothing is negative. ETNMF factorises "
@@ -79,14 +79,14 @@ LESSONS = (
 )
 
 
-def learn(lesson: Lesson) -> Learned:
+def learn(example: Example) -> Learned:
     """Draw the data, fit, and compare with the truth."""
-    bars = lesson.draw()
+    bars = example.draw()
     begin = perf_counter()
-    estimator = lesson.estimator.fit(bars.X)
+    estimator = example.estimator.fit(bars.X)
     seconds = perf_counter() - begin
     found = recovery(estimator, bars.components)
-    return Learned(lesson, bars, estimator, found, estimator.predict_proba(bars.X), seconds)
+    return Learned(example, bars, estimator, found, estimator.predict_proba(bars.X), seconds)
 
 
 def recovery(estimator: Any, causes: np.ndarray) -> Recovery:

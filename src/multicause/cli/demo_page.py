@@ -42,7 +42,7 @@ READ_ON = Section(
 
 
 def pictures(learned: Learned) -> Figures:
-    """All figures of a lesson, by name."""
+    """All figures of an example, by name."""
     return {
         "data": _data(learned),
         "causes": _causes(learned),
@@ -52,11 +52,11 @@ def pictures(learned: Learned) -> Figures:
 
 
 def sections(learned: Learned, figures: Figures) -> list[Section]:
-    """The part of the page that tells of one lesson."""
-    title = learned.lesson.title
+    """The part of the page about one example."""
+    title = learned.example.title
     outcome = [("verdict", verdict(learned)), *summary(learned.estimator), ("seconds", round(learned.seconds, 2))]
     return [
-        Section(title, learned.lesson.text, figures["data"]),
+        Section(title, learned.example.text, figures["data"]),
         Section(f"{title}: the causes", "Left the bars behind the data, right what was learned.", figures["causes"]),
         Section(f"{title}: outcome", table=outcome),
         Section(f"{title}: the course of the fit", SAID_OF_FREE_ENERGY, figures["free-energy"]),

@@ -171,7 +171,7 @@ class PreparedTruncated(PreparedPosterior):
 
 @dataclass(frozen=True)
 class TruncatedHere:
-    """The same beside the processor."""
+    """The same in host memory."""
 
     posterior: TruncatedPosterior
     e_step: TruncatedEStep
