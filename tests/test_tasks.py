@@ -305,7 +305,7 @@ HALF = FINE > 0.0
         (lambda: inpaint_image(np.where(HALF, np.inf, FINE), ~HALF), "image must be finite"),
         (lambda: inpaint_image(FINE[:3, :3], HALF[:3, :3]), "larger than a patch"),
         (lambda: separate_sources(np.zeros(5)), r"at least two channels, got \(5,\). One channel alone cannot"),
-        (lambda: separate_sources(np.zeros((5, 1))), r"got \(5, 1\). One channel alone cannot be taken apart"),
+        (lambda: separate_sources(np.zeros((5, 1))), r"got \(5, 1\). A single channel cannot be separated"),
         (lambda: separate_sources(FINE), "more samples than channels, got 12 samples of 14 channels. Is it transposed"),
         (lambda: separate_sources(np.where(HALF, np.nan, FINE).T), "X must be finite, but holds nan in sample"),
         (lambda: separate_sources(np.full((9, 2), [0, np.inf])), "holds inf in sample 0 of channel 1"),

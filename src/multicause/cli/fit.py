@@ -192,7 +192,7 @@ def _estimator(
     if model in OF_ALL_STATES:
         _refuse_truncation(model, chosen)
     if "device" in chosen and model not in OF_DEVICES:
-        raise click.UsageError(f"--model {model} runs on the processor alone: leave out --device.")
+        raise click.UsageError(f"--model {model} runs on the CPU only: leave out --device.")
     if "noise" in chosen and model not in OF_SEVERAL_NOISES:
         raise click.UsageError(f"--model {model} has one kind of noise: leave out --noise.")
     if model == "nonlinear-gsc" and "max_active" in chosen:

@@ -24,7 +24,7 @@ threads_option = click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Th
 device_option = click.option(
     "--device",
     type=click.Choice(["cpu", "cuda", "auto"]),
-    help="Compute on the processor, on an NVIDIA GPU, or there where one is at hand. [default: cpu]",
+    help="Compute on the CPU or an NVIDIA GPU; auto: on a GPU if there is one. [default: cpu]",
 )
 
 
@@ -153,5 +153,5 @@ def move_to(estimator: Any, device: str | None) -> None:
     if device is None:
         return
     if "device" not in estimator.get_params(deep=False):
-        raise click.UsageError(f"{type(estimator).__name__} runs on the processor alone: leave out --device.")
+        raise click.UsageError(f"{type(estimator).__name__} runs on the CPU only: leave out --device.")
     estimator.set_params(device=device)

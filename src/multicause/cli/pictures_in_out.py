@@ -28,7 +28,7 @@ def write_uncertainty(path: Path, deviation: np.ndarray | None, *, is_stack: boo
     from multicause.media import Picture, write_picture
 
     if deviation is None:
-        raise click.UsageError("--uncertainty: this model does not say how sure it is. Leave --model out.")
+        raise click.UsageError("--uncertainty: this model gives no uncertainty. Leave --model out.")
     if path.suffix.lower() in (".tif", ".tiff"):
         write_picture(path, Picture(deviation.astype(np.float32), is_stack=is_stack))
         say(f"Standard deviations written to {path}", uncertainty=path)

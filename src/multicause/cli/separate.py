@@ -56,7 +56,7 @@ def command(mixture: Path, output: Path | None, **settings: Any) -> None:
     samples, rate = read_audio(mixture)
     if samples.ndim == 1:
         raise TableError(
-            f"'{mixture}' has one channel, and one alone cannot be taken apart. Give a recording with several."
+            f"'{mixture}' has one channel, and a single channel cannot be separated. Give a recording with several."
         )
     output = output or Path(f"{mixture.stem}-sources")
     names = [f"source{h}" for h in range(1, (settings["n_sources"] or samples.shape[1]) + 1)]

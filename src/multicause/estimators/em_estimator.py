@@ -182,7 +182,7 @@ class EMEstimator(MulticauseEstimator):
             return self._learn_components(n_components, X, weights, keeping)
         except MemoryError as error:
             raise MemoryError(
-                f"{type(self).__name__} has not enough memory for n_components={n_components:,} and the "
+                f"{type(self).__name__} ran out of memory for n_components={n_components:,} and the "
                 f"{X.shape[1]:,} columns of X ({error}). Ask for fewer components."
             ) from error
 
@@ -258,8 +258,8 @@ class EMEstimator(MulticauseEstimator):
                 asked = "warm_start=True" if self.warm_start else "partial_fit"
                 way_out = "Set warm_start=False to start anew." if self.warm_start else "Start anew with a clone."
                 raise ValueError(
-                    f"{asked} goes on from {name}_ of shape {np.shape(old)}, but the settings and the columns of X now "
-                    f"ask for {np.shape(new)}. {way_out}"
+                    f"{asked} continues from {name}_ of shape {np.shape(old)}, but the settings and the columns of X "
+                    f"now ask for {np.shape(new)}. {way_out}"
                 )
         return params
 

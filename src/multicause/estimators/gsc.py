@@ -131,7 +131,7 @@ class GSC(InterceptEstimator):
         for what, wanted in refused.items():
             if wanted:
                 raise ValueError(
-                    f"GSC(posterior='factored') treats every latent on its own and has no place for {what}. "
+                    f"GSC(posterior='factored') treats latents independently and does not support {what}. "
                     "Use posterior='truncated'."
                 )
         return FactoredPosterior()

@@ -273,8 +273,7 @@ class InvECA(SelectingEstimator):
         annealing = Annealing.of(self.annealing)
         if annealing is not None and (annealing.parameter_noise or annealing.classification):
             raise ValueError(
-                "InvECA takes an Annealing without parameter_noise and classification: objects at places have neither. "
-                f"Got {self.annealing}."
+                f"InvECA supports no parameter_noise and no classification in its Annealing. Got {self.annealing}."
             )
         floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean())
         model = self._build(n_components, floor if floor > 0.0 else 1e-12)

@@ -98,7 +98,7 @@ class StreamingEstimator(DeviceEstimator):
         for what, wanted in asked.items():
             if wanted:
                 raise ValueError(
-                    f"partial_fit of {type(self).__name__} sees each batch once and has no place for {what}. "
+                    f"partial_fit of {type(self).__name__} sees each batch once and does not support {what}. "
                     "Leave it out, or use fit."
                 )
 

@@ -132,7 +132,7 @@ def inpaint_image(
     by_gsc = _takes_gsc(model, noise_level, settings)
     if task_device(device) == "cuda" and by_gsc:
         raise ValueError(
-            "inpaint_image(model='gsc') has no kernel for a GPU: GSC with gaps runs on the processor, device='cpu'. "
+            "inpaint_image(model='gsc') has no kernel for a GPU: GSC with gaps runs on the CPU, device='cpu'. "
             "model='mixture' has one."
         )
     _check_counts(n_components, max_patches, n_passes)

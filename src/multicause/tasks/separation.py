@@ -121,7 +121,7 @@ def _check_mixtures(X: ArrayLike) -> np.ndarray:
     if mixtures.ndim != 2 or mixtures.shape[1] < 2:
         raise ValueError(
             f"X must have shape (n_samples, n_channels) with at least two channels, got {mixtures.shape}. "
-            "One channel alone cannot be taken apart: record the sources with several microphones."
+            "A single channel cannot be separated: record the sources with several microphones."
         )
     if len(mixtures) <= mixtures.shape[1]:
         raise ValueError(
