@@ -7,19 +7,9 @@ from typing import Any
 
 import click
 
-from multicause.cli.parameters import (
-    AT_LEAST_ONE,
-    InputFile,
-    OutputImage,
-    check_files,
-    device_option,
-    force_option,
-    given,
-    seed_option,
-    threads_option,
-)
-from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
-from multicause.cli.telling import finish, json_option, say
+from multicause.cli.parameters import InputFile, OutputImage, check_files, given
+from multicause.cli.pictures_in_out import check_outputs, output_beside, patch_options, write_uncertainty
+from multicause.cli.telling import finish, say
 
 NOISES = click.Choice(["gaussian", "poisson", "poisson-gaussian"])
 EXAMPLES = """\b
@@ -39,16 +29,7 @@ Examples:
 @click.option("--noise-level", type=float, help="Standard deviation of the noise. [default: estimated]")
 @click.option("--gain", type=float, help="Grey values per photon. [default: estimated]")
 @click.option("--offset", type=float, help="Grey value without light. [default: estimated]")
-@click.option("--model", type=click.Choice(["auto", "mixture", "gsc"]), help="Model of the patches. [default: auto]")
-@click.option("--uncertainty", type=OutputImage(), help="Also write a picture of the standard deviations.")
-@click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Clusters, or components, to learn.")
-@click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
-@seed_option
-@threads_option
-@device_option
-@force_option
-@json_option
+@patch_options
 def command(noisy: Path, output: Path | None, uncertainty: Path | None, **settings: Any) -> None:
     """Remove the noise from the picture NOISY.
 
