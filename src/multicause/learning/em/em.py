@@ -76,7 +76,7 @@ class EM:
     @property
     def kept(self) -> Any:
         """Which states the posterior keeps, where it is truncated."""
-        return getattr(self.posterior, "kept", None)
+        return self.posterior.kept
 
     def stopping_rule(self, tol: float) -> StoppingRule | None:
         """None where the schedule, or a tolerance of 0, runs the fit to its end."""
@@ -149,7 +149,7 @@ class EM:
         """Whether all points are judged by the model itself, chance has no say in it, nor a schedule that waits."""
         if not isinstance(self.plan, Plan):
             return False
-        by_chance = self._learned_selection is not None or getattr(self.posterior, "is_sampled", False)
+        by_chance = self._learned_selection is not None or self.posterior.is_sampled
         settled = step.temperature == 1.0 and step.parameter_noise == 0.0 and self.plan.classification is None
         return settled and not by_chance
 
