@@ -97,7 +97,7 @@ def test_data_come_from_a_pipe_and_go_into_one(model, folder, kind):
     assert result.exit_code == 0
     table = np.loadtxt(io.StringIO(result.stdout), delimiter=",", skiprows=1)
     np.testing.assert_array_equal(table, model.transform(X))
-    assert "60 rows and 4 columns written to -" in result.stderr
+    assert "60 rows and 4 columns written to standard output" in result.stderr
 
 
 def test_a_mistake_in_what_comes_from_a_pipe_names_it(model):

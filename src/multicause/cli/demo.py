@@ -16,7 +16,7 @@ import click
 )
 @click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser.  [default: no-open]")
 def command(output: Path, open_page: bool) -> None:
-    """Denoise a photograph, learn the bars in some images, and write a page."""
+    """Show a denoised photograph and learned bars on a page."""
     from multicause.cli.demo_examples import EXAMPLES, learn
     from multicause.cli.demo_page import READ_ON, pictures, sections
     from multicause.cli.demo_photograph import TITLE, denoise_photograph, pictures_of, sections_of

@@ -27,7 +27,10 @@ Examples:
 @force_option
 @json_option
 def command(model: Path, data: Path, device: str | None, per_sample: Path | None) -> None:
-    """Print the mean log-likelihood per row of DATA, or the model's lower bound of it."""
+    """Print the mean log-likelihood of the rows of DATA.
+
+    It is a lower bound if the model's posterior is truncated.
+    """
     check_files({"MODEL": model, "DATA": data}, {"--per-sample": per_sample})
     estimator = load(model)
     move_to(estimator, device)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from multicause.cli.inputs import column_names, load, read_data_for
-from multicause.cli.outputs import write_out
+from multicause.cli.outputs import named, write_out
 from multicause.cli.parameters import INPUT, InputFile, OutputTable, check_files, device_option, force_option, move_to
 from multicause.cli.telling import finish, json_option, say
 
@@ -37,5 +37,5 @@ def command(model: Path, data: Path, output: Path, device: str | None, reconstru
         values, names = estimator.transform(X), list(estimator.get_feature_names_out())
     write_out(output, values, names)
     rows, columns = values.shape
-    say(f"{rows} rows and {columns} columns written to {output}", output=output, rows=rows, columns=columns)
+    say(f"{rows} rows and {columns} columns written to {named(output)}", output=output, rows=rows, columns=columns)
     finish()
