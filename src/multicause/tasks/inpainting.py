@@ -267,10 +267,10 @@ def _by_mixture(
     whole = interpolated(pixels)
     X = gaps.patches(pixels).take(positions)
     n_iter = -(-settings["max_iter"] * 2 // (gaps.n_passes + 1))  # half as many in later passes
-    for turn in range(gaps.n_passes):
+    for number in range(gaps.n_passes):
         guess = gaps.patches(whole).take(positions)
         mean = guess.mean(axis=1, keepdims=True) if subtract_mean else level
-        steps = [slice(step, step + 1) for step in range(n_iter if turn == 0 else max(1, n_iter // 2))]
+        steps = [slice(step, step + 1) for step in range(n_iter if number == 0 else max(1, n_iter // 2))]
         mixture.fit(X - mean, guess - mean, with_progress(steps, "Learning", gaps.verbose))
         whole, variance = _filled(gaps, whole, reconstruct)
     return whole, variance, mixture
