@@ -232,7 +232,7 @@ def test_no_flipped_bit_goes_unnoticed(checkpointed):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"resume": True}, "resume=True needs a checkpoint"),
+        ({"resume": True}, "resume=True goes on from a checkpoint"),
         ({"checkpoint": 3}, "must be the path of a file"),
         ({"checkpoint": "c", "checkpoint_every": 0}, "must be a number of iterations"),
         ({"checkpoint": "c", "checkpoint_every": "soon"}, "such as '30s'"),

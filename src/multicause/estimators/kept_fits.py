@@ -34,7 +34,7 @@ class Keeping(NamedTuple):
             if path is not None and not isinstance(path, (str, os.PathLike)):  # open() would take a number for a file
                 raise TypeError(f"The '{name}' of a fit must be the path of a file or None. Got {path!r} instead.")
         if resume and checkpoint is None:
-            raise ValueError("resume=True needs a checkpoint: give its path, checkpoint='run.checkpoint'.")
+            raise ValueError("resume=True goes on from a checkpoint: give its path, checkpoint='run.checkpoint'.")
         if trace is not None and checkpoint is not None and os.path.realpath(trace) == os.path.realpath(checkpoint):
             raise ValueError("'trace' and 'checkpoint' are the same file. Give each a path of its own.")
         return cls(trace, checkpoint, Every.of(every), bool(resume))
