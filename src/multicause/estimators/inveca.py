@@ -203,7 +203,7 @@ class InvECA(SelectingEstimator):
             if X.ndim not in (3, 4):
                 raise ValueError(
                     "InvECA needs images, (n_samples, height, width) or (n_samples, height, width, n_channels), or "
-                    f"image_shape beside flat ones. Got X of shape {X.shape}."
+                    f"image_shape for flat ones. Got X of shape {X.shape}."
                 )
             shape = _image_shape(X.shape[1:])
             X = X.reshape(len(X), -1)
