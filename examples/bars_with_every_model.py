@@ -2,9 +2,9 @@
 Bars with each model
 ====================
 
-Bars are the field's hello world: small images, each made of a few horizontal and vertical bars. The bars are never
-shown one by one, and a model is to find them. *How* they are put together differs, and so does the model that suits:
-bars may add up or hide one another, be of one strength or of many, be seen by photons or be plain black and white.
+Bars are the standard toy data of the field: small images, each made of a few horizontal and vertical bars. The bars are
+never shown one by one, and a model is to find them. The right model depends on *how* they combine: bars may add up or
+hide one another, have one amplitude or many, be seen as photon counts or as black and white.
 """
 
 import matplotlib.pyplot as plt
@@ -19,8 +19,8 @@ SIZE = 5  # pixels along a side, so that there are 10 bars
 rng = np.random.default_rng(0)
 
 # %%
-# Seven ways to put bars together
-# -------------------------------
+# Seven ways to combine bars
+# --------------------------
 #
 # All but one come from ``make_bars``. For coefficients we take the bars' on/off states and scale each bar at random.
 
@@ -35,7 +35,7 @@ brightest = (coefficients[:, :, None] * plain.components).max(axis=1) + 0.5 * rn
 
 cases = {
     "LinCA: signed bars add up": (LinCA(2 * SIZE, random_state=0), signed.X),
-    "GSC: so do bars of any strength": (GSC(2 * SIZE, max_iter=500, random_state=0), scaled),
+    "GSC: so do bars of any amplitude": (GSC(2 * SIZE, max_iter=500, random_state=0), scaled),
     "ETNMF: non-negative bars": (ETNMF(2 * SIZE, random_state=0), np.maximum(plain.X, 0.0)),
     "ETNMF: photons, counted": (ETNMF(2 * SIZE, noise="poisson", random_state=0), counts),
     "MCA: the brighter bar wins": (MCA(2 * SIZE, monotone=True, random_state=0), hidden.X),
@@ -43,7 +43,7 @@ cases = {
         MCA(2 * SIZE, noise="bernoulli", init={"background": 0.03}, monotone=True, n_init=3, random_state=0),
         binary,
     ),
-    "NonlinearGSC: brighter wins, any strength": (NonlinearGSC(2 * SIZE, random_state=0, max_iter=30), brightest),
+    "NonlinearGSC: brighter wins, any amplitude": (NonlinearGSC(2 * SIZE, random_state=0, max_iter=30), brightest),
 }
 
 # %%
@@ -62,4 +62,4 @@ for (title, (estimator, X)), (left, right) in zip(cases.items(), axes, strict=Tr
     right.set_title(f"learned, score {estimator.score(X):.1f}", loc="left", fontsize=10)
 
 # %%
-# Which model for data of your own? :doc:`/which_model` asks the questions.
+# Which model for your own data? See :doc:`/which_model`.

@@ -3,7 +3,7 @@ A cluster in a notebook
 =======================
 
 ``fit(X, executor=client)`` runs a fit on a Dask cluster. In a notebook the cluster may be the laptop itself, as here,
-or machines elsewhere; results have the same bits. Needs ``pip install "multicause[dask]"``.
+or other machines; results are identical, bit for bit. Needs ``pip install "multicause[dask]"``.
 """
 
 from time import perf_counter
@@ -24,8 +24,8 @@ X = make_bars(N_SAMPLES, size=5, signed=True, random_state=0).X
 # Two workers
 # -----------
 #
-# In one process here, which starts quickly; leave ``processes=False`` out for processes of their own, or give
-# ``Client("tcp://scheduler:8786")`` the address of a cluster.
+# They are threads of one process here, which starts quickly. Leave out ``processes=False`` for separate processes, or
+# connect to a cluster with ``Client("tcp://scheduler:8786")``.
 
 cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None)
 client = Client(cluster)
@@ -38,7 +38,7 @@ client.close()
 cluster.close()
 
 # %%
-# The same without a cluster, to the bit:
+# The same without a cluster, bit for bit:
 
 here = LinCA(10, random_state=0).fit(X)
 print("same bits:", np.array_equal(here.components_, there.components_))
@@ -49,4 +49,4 @@ axes[1].imshow(probabilities[:60].T, aspect="auto", cmap="gray_r")
 axes[1].set(xlabel="data point", ylabel="latent", title="probabilities")
 
 # %%
-# A worker may die at any time and others may join: the result does not change. See :doc:`/from_laptop_to_cluster`.
+# Workers may die or join at any time: the result does not change. See :doc:`/from_laptop_to_cluster`.

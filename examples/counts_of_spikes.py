@@ -3,8 +3,8 @@ Counts: assemblies of neurons
 =============================
 
 Spikes of sixty neurons were counted in short bins. Now and then a group of neurons, an *assembly*, fires more than
-usual, and several assemblies may do so at once: their rates add up. ``ETNMF(noise="poisson")`` learns the assemblies,
-the background rate, and says for each bin which assemblies were active.
+usual, and several assemblies may do so at once: their rates add up. ``ETNMF(noise="poisson")`` learns the
+assemblies and the background rate, and infers which assemblies were active in each bin.
 """
 
 import matplotlib.pyplot as plt
@@ -24,10 +24,10 @@ active = rng.random((N_BINS, N_ASSEMBLIES)) < 0.15
 counts = rng.poisson(0.5 + active @ rates)
 
 # %%
-# Fit, beside scikit-learn's NMF
-# ------------------------------
+# Fit, and compare with scikit-learn's NMF
+# ----------------------------------------
 #
-# ``NMF`` with the Kullback-Leibler loss has the same idea of noise, but activations of any strength and no background.
+# ``NMF`` with the Kullback-Leibler loss assumes the same noise, but has continuous activations and no background.
 
 etnmf = ETNMF(N_ASSEMBLIES, noise="poisson", random_state=0).fit(counts)
 nmf = NMF(N_ASSEMBLIES, beta_loss="kullback-leibler", solver="mu", max_iter=500, init="random", random_state=0)
@@ -55,7 +55,7 @@ axes[-1].set_xlabel("neuron")
 # Which assemblies were active?
 # -----------------------------
 #
-# A probability for each bin and assembly, to be compared with the truth.
+# A probability for each bin and assembly, compared with the ground truth.
 
 probability = etnmf.predict_proba(counts)[:, order]
 print(f"background rate: 0.5 in truth, {np.mean(etnmf.background_):.2f} learned")

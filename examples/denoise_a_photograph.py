@@ -1,9 +1,9 @@
 """
-A photograph without its noise
-==============================
+Denoise a photograph
+====================
 
-``denoise_image`` learns what the patches of a noisy picture have in common, from that picture alone: no training set,
-no noise level. It also says how sure it is of each pixel.
+``denoise_image`` learns what the patches of a noisy image have in common, from that image alone: it needs neither a
+training set nor the noise level. It also estimates the uncertainty of each pixel.
 """
 
 import matplotlib.pyplot as plt
@@ -35,11 +35,11 @@ for ax, image, title in zip(axes, (noisy, result.image, clean), ("noisy", "denoi
     ax.set_axis_off()
 
 # %%
-# How sure is it?
-# ---------------
+# Uncertainty
+# -----------
 #
 # ``uncertainty`` is the standard deviation of each pixel under the model: large at edges and in texture, small in the
-# sky. The true error is of that size on average, though not in each single place.
+# sky. The true error is of that size on average, though not at every single place.
 
 error = np.abs(result.image - clean).mean(axis=2)
 said = result.uncertainty.mean(axis=2)
@@ -54,5 +54,5 @@ within = np.abs(result.image - clean) < result.uncertainty
 print(f"{within.mean():.0%} of the pixels lie within one standard deviation, {0.68:.0%} would if errors were Gaussian")
 
 # %%
-# With files it is ``multicause denoise noisy.png -o clean.png``. For photons, cameras and stacks of frames see
+# For files: ``multicause denoise noisy.png -o clean.png``. For photons, cameras and stacks of frames see
 # :doc:`/guide`.

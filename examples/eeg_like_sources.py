@@ -2,9 +2,9 @@
 EEG-like sources with a likelihood
 ==================================
 
-Sensors around a head record mixtures of what goes on inside and of blinks, heartbeats and muscles. ``UPoE`` unmixes
-them as independent components analysis does, and in addition has a density: it says how much each component is worth,
-in nats per time point, and stops where there is nothing but Gaussian noise.
+Sensors around a head record mixtures of brain activity, blinks, heartbeats and muscles. ``UPoE`` unmixes them like
+independent component analysis. In addition it has a density, and so measures how much each component contributes, in
+nats per time point, and stops when only Gaussian noise is left.
 """
 
 import matplotlib.pyplot as plt
@@ -48,14 +48,14 @@ recorded = true @ topography.T + 0.2 * rng.normal(size=(len(time), N_SENSORS))
 # Fit
 # ---
 #
-# ``validation_fraction`` holds out time points: a component is kept while it makes *these* more likely.
+# ``validation_fraction`` holds out time points: components are added as long as they make *these* more likely.
 
 upoe = UPoE(validation_fraction=0.3, random_state=0).fit(recorded)
 print(f"{len(upoe.components_)} components of {N_SENSORS} possible ones: {upoe.stop_.value}")
 print("worth, in nats per time point:", np.round(-upoe.projection_index_, 2))
 
 # %%
-# Put them in the order of the true sources, time courses left and topographies right.
+# Sort them like the true sources; time courses are on the left, topographies on the right.
 
 found = upoe.transform(recorded)
 likeness = np.corrcoef(true.T, found.T)[:4, 4:]
@@ -82,4 +82,4 @@ axes[0, 0].legend(loc="upper right", ncols=2, fontsize=8)
 axes[-1, 0].set_xlabel("seconds")
 
 # %%
-# ``mixing_`` is what a source adds to each sensor, the topography; ``components_`` are the filters that unmix it.
+# ``mixing_`` is the contribution of a source to each sensor, its topography; ``components_`` are the unmixing filters.

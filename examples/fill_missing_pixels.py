@@ -2,7 +2,7 @@
 Missing pixels
 ==============
 
-``inpaint_image`` learns from the pixels that are left and fills in the others; for each of them it says how sure it is.
+``inpaint_image`` learns from the known pixels and fills in the others, each with its uncertainty.
 """
 
 import matplotlib.pyplot as plt
@@ -40,5 +40,5 @@ for (left, middle, right), missing in zip(axes, (at_random, scratches), strict=T
         ax.set(title=title, xticks=[], yticks=[])
 
 # %%
-# Missing values in tables work the same way: ``LinCA`` and ``GSC`` take NaN in ``X``, learn from the entries that are
-# there, and ``reconstruct`` fills in the others. See :doc:`/tutorials/spike_and_slab`.
+# Missing values in tables work the same way: ``LinCA`` and ``GSC`` accept NaN in ``X`` and learn from the observed
+# entries, and ``reconstruct`` fills in the others. See :doc:`/tutorials/spike_and_slab`.

@@ -2,8 +2,8 @@
 Data larger than memory
 =======================
 
-A fit reads its data chunk by chunk, so that a file on disk will do: here a memory-mapped array. HDF5, Zarr and dask
-arrays and functions that yield blocks of rows work alike. The result has the same bits as that of an array in memory.
+A fit reads its data chunk by chunk, so that they can stay in a file on disk: here a memory-mapped array. HDF5, Zarr and
+dask arrays and functions that yield blocks of rows work the same way. The result is exactly that of an array in memory.
 """
 
 import tempfile
@@ -57,5 +57,5 @@ for ax, model, title in zip(axes, (linca, stream), ("fit", "partial_fit"), stric
     ax.set_title(title)
 
 # %%
-# A fit that takes hours keeps a checkpoint, ``fit(X, checkpoint="run.checkpoint")``, and goes on from it after a power
-# cut. See :doc:`/from_laptop_to_cluster`.
+# A fit that takes hours can write a checkpoint, ``fit(X, checkpoint="run.checkpoint")``, and resume from it after a
+# power failure. See :doc:`/from_laptop_to_cluster`.

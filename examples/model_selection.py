@@ -2,7 +2,7 @@
 How many components, and which model?
 =====================================
 
-All estimators have a likelihood, so that held-out data decide: how many components there are, and which model suits.
+All estimators have a likelihood, so that held-out data can decide on the number of components, and on the model.
 """
 
 import matplotlib.pyplot as plt
@@ -20,7 +20,7 @@ SIZE = 4  # so that there are 8 bars
 # How many?
 # ---------
 #
-# ``choose_n_components`` takes the smallest number whose held-out likelihood is within a standard error of the best.
+# ``choose_n_components`` picks the smallest number whose held-out likelihood is within a standard error of the best.
 
 X = make_bars(N_SAMPLES, SIZE, signed=True, random_state=0).X
 choice = choose_n_components(LinCA(random_state=0), X, candidates=(4, 6, 7, 8, 9, 10, 12), cv=4, n_init=1)
@@ -36,7 +36,7 @@ ax.legend()
 # Which model?
 # ------------
 #
-# Bars that add up, and bars of which the brighter one hides the other. Only where bars cross do the data differ.
+# Bars that add up, and bars of which the brighter one hides the other. The data differ only where bars cross.
 
 names = {"add up": "linear", "hide one another": "max"}
 scores = np.array(
@@ -53,5 +53,5 @@ ax.set_ylabel("nats behind the best")
 ax.legend()
 
 # %%
-# ``GridSearchCV`` works as well, for any argument. Local optima are the usual reason for a number that looks too large:
-# see :doc:`/guide`.
+# ``GridSearchCV`` works as well, for any argument. If the chosen number looks too large, local
+# optima are the usual reason: see :doc:`/guide`.

@@ -4,7 +4,7 @@ Filters of natural images
 
 Learned from patches of photographs, components look like the receptive fields of simple cells in the visual cortex:
 localised, oriented, each for a band of frequencies. ``GSC`` learns a dictionary of them, ``UPoE`` the filters of an
-independent components analysis.
+independent component analysis.
 """
 
 import matplotlib.pyplot as plt

@@ -6,8 +6,8 @@ Binary pixels, each switched on by any of the active latents: latent h switches 
 
     p(y_d = 1 | s) = 1 - prod_h (1 - W_hd)^s_h,   s_h ~ Bernoulli(pi_h)
 
-multicause has no such model. To train one, write its log joint, the sums over data that the M-step needs, and the
-M-step. Which latents to consider for a data point is learned by ``GPSelect``.
+multicause does not include this model. To train it, write its log joint, the sums over data that the M-step needs, and
+the M-step. Which latents to consider for a data point is learned by ``GPSelect``.
 """
 
 from typing import NamedTuple
@@ -88,7 +88,7 @@ def noisy_bars(n_samples=1000, size=4, seed=0):
 # Train it
 # --------
 #
-# ``multicause.testing.check_model(NoisyOr(8), X)`` first says what is wrong with a model, if anything is.
+# ``multicause.testing.check_model(NoisyOr(8), X)`` checks a model for mistakes beforehand.
 
 
 def main():

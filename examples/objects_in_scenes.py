@@ -2,9 +2,8 @@
 Objects in scenes
 =================
 
-Four small objects lie anywhere in an image, in any order of depth: nearer ones hide those behind them. ``InvECA`` sees
-such images only. It learns what the objects look like and which of their pixels are theirs, and finds them in an
-image.
+Four small objects are at random places in an image, in random order of depth: nearer ones hide those behind them. Given
+such images only, ``InvECA`` learns the objects' appearance and masks, and locates them in each image.
 """
 
 import matplotlib.pyplot as plt
@@ -40,10 +39,10 @@ for row, (title, pictures) in zip(axes, rows.items(), strict=True):
         ax.set(xticks=[], yticks=[])
 
 # %%
-# What is where?
-# --------------
+# Locate the objects
+# ------------------
 #
-# ``locate`` gives the upper left corner of each component, and -1 where it is not there.
+# ``locate`` returns the upper left corner of each component, and -1 if it is absent.
 
 corners = inveca.locate(X)
 figure, axes = plt.subplots(1, 5, figsize=(10, 2.3), layout="constrained")

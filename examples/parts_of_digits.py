@@ -2,8 +2,8 @@
 Parts of handwritten digits, by four models
 ===========================================
 
-The same 8 × 8 digits, four ideas of how parts make up a digit: they add up with either sign (``LinCA``), add up without
-(``ETNMF``), the darker one wins (``MCA``), or they add up with a strength of their own (``GSC``).
+Four models of how parts make up the same 8 × 8 digits: they add up with either sign (``LinCA``), add up and are
+non-negative (``ETNMF``), the darker one wins (``MCA``), or they add up with coefficients (``GSC``).
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ held_out = load_digits().data[1500:]
 # Fit the four of them
 # --------------------
 #
-# ``max_active=3`` says that a few parts make up a digit, which keeps the fits short.
+# ``max_active=3`` allows at most three parts per digit, which keeps the fits short.
 
 settings = {"n_candidates": 6, "max_active": 3, "max_iter": 300, "start": "random", "random_state": 0}
 models = [kind(N_COMPONENTS, **settings) for kind in (LinCA, ETNMF, MCA, GSC)]
@@ -35,7 +35,7 @@ for model, ax in zip(models, axes.flat, strict=True):
     ax.set_title(f"{type(model).__name__}: {model.score(held_out):.0f} nats per new digit")
 
 # %%
-# The held-out likelihood says which idea suits best: it is a density for all four of them, so that they compare.
+# The held-out likelihood shows which model suits best. All four are densities of the same data, so it is comparable.
 #
 # One digit and what it is made of
 # --------------------------------

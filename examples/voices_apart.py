@@ -1,10 +1,10 @@
 """
-Voices apart
-============
+Separate voices
+===============
 
-Three voices speak at once and three microphones hear them, each voice with its own loudness in each microphone. Nobody
-tells where the microphones are. ``separate_sources`` finds the voices because they are silent now and then: each
-moment has a few active latents with a coefficient each, which is what ``GSC`` models.
+Three voices speak at once and are recorded by three microphones, at a different loudness in each. Where the microphones
+are is unknown. ``separate_sources`` finds the voices because each is silent now and then: at any moment a few latents
+are active, with a coefficient each, which is what ``GSC`` models.
 """
 
 import matplotlib.pyplot as plt
@@ -21,16 +21,16 @@ mixing = np.array([[1.0, 0.6, 0.3], [0.4, 1.0, 0.5], [0.5, 0.2, 1.0]])
 microphones = voices @ mixing.T + 0.001 * np.random.default_rng(0).normal(size=voices.shape)
 
 # %%
-# Take them apart
-# ---------------
+# Separate them
+# -------------
 #
-# The Amari index is 0 for perfect unmixing, whatever the order, scale and sign of the sources, which cannot be known.
+# The Amari index is 0 for perfect unmixing; it ignores the order, scale and sign of the sources, which are unknowable.
 
 separated = separate_sources(microphones, random_state=0)
 print(f"Amari index: {amari_index(separated.mixing.T, mixing.T):.3f}")
 
 # %%
-# Put the sources in the voices' order to look at them side by side.
+# Sort the sources like the voices to compare them.
 
 likeness = np.corrcoef(voices.T, separated.sources.T)[:3, 3:]
 order = np.abs(likeness).argmax(axis=1)
@@ -47,5 +47,5 @@ for ax in axes[-1]:
     ax.set_xlabel("seconds")
 
 # %%
-# With files it is ``multicause separate mix.wav``. Echoes and delays are not modelled: for a real room use independent
+# For files: ``multicause separate mix.wav``. Echoes and delays are not modelled: for a real room use independent
 # vector analysis, for instance that of pyroomacoustics.

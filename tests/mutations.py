@@ -38,7 +38,7 @@ from multicause import (
 )
 from multicause.models import HyperbolicSecant
 from multicause.selection import GPSelect
-from multicause.tensor_files import _digest
+from multicause.tensor_files import digest_of
 
 ROWS, H, D = 24, 4, 6
 QUESTIONS = ("transform", "score_samples", "reconstruct", "predict_proba")
@@ -148,7 +148,7 @@ class File(NamedTuple):
     def written(self, redigest: bool) -> bytes:
         header = dict(self.header)
         if redigest:
-            header["digest"] = _digest(header, self.tensors)
+            header["digest"] = digest_of(header, self.tensors)
         tensors = {key: np.ascontiguousarray(array).reshape(array.shape) for key, array in self.tensors.items()}
         return save(tensors, metadata={"multicause": json.dumps(header)})
 

@@ -45,7 +45,7 @@ def test_missing_values_are_refused_with_the_models_that_take_them(estimator):
     gaps = X.copy()
     gaps[3, 2] = np.nan
     with pytest.raises(
-        ValueError, match=f"contains NaN. {estimator.__name__} has no place .* use GSC or LinCA"
+        ValueError, match=f"contains NaN. {estimator.__name__} does not support missing .* use GSC or LinCA"
     ) as raised:
         estimator().fit(gaps)
     assert "HistGradientBoosting" not in str(raised.value)

@@ -67,7 +67,7 @@ def test_a_mistake_is_told_on_standard_error_with_json_too(model):
 )
 def test_what_is_there_already_is_replaced_with_force_only(model, folder, arguments):
     (folder / "old.csv").write_text("precious")
-    assert "'old.csv' is there already. Give another name, or --force to replace it." in refused(*arguments)
+    assert "'old.csv' already exists. Give another name, or --force to overwrite it." in refused(*arguments)
     assert (folder / "old.csv").read_text() == "precious"
     if arguments[0] in ("transform", "sample", "score"):
         succeed(*arguments, "--force")
@@ -77,7 +77,7 @@ def test_what_is_there_already_is_replaced_with_force_only(model, folder, argume
 def test_the_default_output_is_not_overwritten_either(model):
     arguments = ("fit", "data.npy", "-n", 3, "--iterations", 2)
     succeed(*arguments)
-    assert "--output: the file 'data.multicause.safetensors' is there already." in refused(*arguments)
+    assert "--output: the file 'data.multicause.safetensors' already exists." in refused(*arguments)
     succeed(*arguments, "--force")
 
 
@@ -97,7 +97,7 @@ def test_data_come_from_a_pipe_and_go_into_one(model, folder, kind):
     assert result.exit_code == 0
     table = np.loadtxt(io.StringIO(result.stdout), delimiter=",", skiprows=1)
     np.testing.assert_array_equal(table, model.transform(X))
-    assert "60 rows and 4 columns written to -" in result.stderr
+    assert "60 rows and 4 columns written to standard output" in result.stderr
 
 
 def test_a_mistake_in_what_comes_from_a_pipe_names_it(model):

@@ -44,7 +44,7 @@ def test_denoise_writes_what_the_function_returns(pictures):
     said = succeed("denoise", "noisy.png", "-o", "out.png", *QUICK)
     result = denoise_image(read_image("noisy.png", as_stored=True), **SETTINGS)
     np.testing.assert_array_equal(read_image("out.png", as_stored=True), result.image, strict=True)
-    assert f"{result.noise_level:.3g} taken out. Picture written to out.png" in said
+    assert f"{result.noise_level:.3g} removed. Picture written to out.png" in said
 
 
 def test_denoise_with_its_defaults_writes_beside_and_leaves_the_picture_alone(pictures):
@@ -122,7 +122,7 @@ MISTAKES = {
     "white mask": (("inpaint", "noisy.png", "--mask", "white.png"), "but is True everywhere"),
     "missing sound": (("separate", "nowhere.wav"), "There is no file 'nowhere.wav'."),
     "corrupt sound": (("separate", "corrupt.wav"), "'corrupt.wav' cannot be read as a sound: "),
-    "mono": (("separate", "mono.wav"), "'mono.wav' has one channel, and one alone cannot be taken apart."),
+    "mono": (("separate", "mono.wav"), "'mono.wav' has one channel, and a single channel cannot be separated."),
     "silence": (("separate", "silence.wav"), "Channel 0 of X is constant: there is nothing to learn from it."),
     "short": (("separate", "short.wav"), "more samples than channels, got 2 samples of 2 channels"),
     "folder is a file": (("separate", "mix.wav", "-o", "noisy.png"), "'noisy.png' is a file"),

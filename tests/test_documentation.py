@@ -34,9 +34,6 @@ def test_the_example_in_the_docstring_runs(name):
 def test_the_python_examples_of_a_page_run_in_order(page, folder, monkeypatch):
     monkeypatch.setattr("sklearn.datasets.load_sample_image", lambda name: load_sample_image(name)[::12, ::12])  # quick
     names: dict = {}
-    if page.stem in ("guide", "from_laptop_to_cluster"):  # which speak of the README's estimator and data
-        exec("from multicause import LinCA\nfrom multicause.datasets import make_bars", names)
-        exec("X = make_bars(200, 4, signed=True, random_state=0).X\nlinca = LinCA(8, random_state=0).fit(X)", names)
     for indent, block in BLOCKS.findall(page.read_text("utf-8")):
         exec(re.sub(f"^{indent}", "", block, flags=re.MULTILINE), names)
     plt.close("all")

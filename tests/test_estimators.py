@@ -157,7 +157,7 @@ def test_a_warm_start_respects_fixed_values_and_refuses_other_shapes():
     assert fit.noise_variance_ == 9.0
     with pytest.raises(ValueError, match=r"must hold names among .* Got 'foo'"):
         fit.set_params(fixed=("foo",)).fit(X)
-    with pytest.raises(ValueError, match=r"warm_start=True goes on from components_ of shape \(8, 16\).*\(6, 16\)"):
+    with pytest.raises(ValueError, match=r"warm_start=True continues from components_ of shape \(8, 16\).*\(6, 16\)"):
         fit.set_params(fixed=(), n_components=6).fit(X)
 
 

@@ -312,10 +312,10 @@ def test_a_warm_start_goes_on_and_refuses_other_shapes():
     whole = TruncatedGaussianMixture(5, max_iter=9, tol=0.0, **given).fit(X)
     parts = TruncatedGaussianMixture(5, max_iter=4, tol=0.0, warm_start=True, **given).fit(X)
     assert_fits_close(parts.set_params(max_iter=5).fit(X), whole, 1e-10)
-    message = r"goes on from covariances_ of shape \(5, 3, 3\), .* ask for \(5, 3\). Set warm_start=False"
+    message = r"continues from covariances_ of shape \(5, 3, 3\), .* ask for \(5, 3\). Set warm_start=False"
     with pytest.raises(ValueError, match=message):
         parts.set_params(covariance_type="diag").fit(X)
-    message = r"goes on from weights_ of shape \(5,\), .* ask for \(4,\). Set warm_start=False"
+    message = r"continues from weights_ of shape \(5,\), .* ask for \(4,\). Set warm_start=False"
     with pytest.raises(ValueError, match=message):
         parts.set_params(covariance_type="full", n_components=4).fit(X)
 

@@ -260,7 +260,7 @@ def test_impossible_combinations_are_refused():
         LinCA(6, n_candidates=3, selection=GPSelect(rank=51)).fit(X)
     with pytest.raises(ValueError, match="'selection' parameter of LinCA must be"):
         LinCA(6, n_candidates=3, selection="gp").fit(X)
-    with pytest.raises(ValueError, match="no place for a selection"):
+    with pytest.raises(ValueError, match="does not support a selection"):
         GSC(6, posterior="factored", selection=GPSelect()).fit(X)
     with pytest.raises(ValueError, match="'kernel' of GPSelect must be"):
         GPSelect(CompoundKernel([RBF()]) if not CompoundKernel([RBF()]).requires_vector_input else PairwiseKernel)

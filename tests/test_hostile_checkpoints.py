@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from multicause.execution import chunks_of
 from multicause.learning.not_finite import NotFinite
-from multicause.tensor_files import _digest, read_tensors
+from multicause.tensor_files import digest_of, read_tensors
 from mutations import NASTY
 from test_checkpoints import FITS, Killed, killed_after  # noqa: F401  (a fixture)
 
@@ -64,7 +64,7 @@ def mutated(path, rng):
         else:
             ways = [way for way in places(header["progress"]) if way]
             put(header["progress"], ways[rng.integers(len(ways))], copy.deepcopy(NASTY[rng.integers(len(NASTY))]))
-    header["digest"] = _digest(header, tensors)
+    header["digest"] = digest_of(header, tensors)
     return save(tensors, metadata={"multicause": json.dumps(header)})
 
 

@@ -17,7 +17,7 @@ from multicause import GSC, InvECA, LinCA, NonlinearGSC, RestrictedMCA, UPoE, fi
 from multicause.media import read_audio, read_image, write_audio, write_image
 from multicause.persistence import ModelFileError
 from multicause.tables import TableError, read_table, write_table
-from multicause.tensor_files import TensorFileError, _digest
+from multicause.tensor_files import TensorFileError, digest_of
 from mutations import REGISTRY, File, cut, estimators, flip_bit, lengthen, mutate, outcome_of, saved_estimators
 
 
@@ -201,7 +201,7 @@ def test_files_of_older_versions_are_read(tmp_path, version):
     file = File.of((tmp_path / "m").read_bytes())
     header = {key: value for key, value in file.header.items() if key != "digest"} | {"format_version": version}
     if version == 2:
-        header["digest"] = _digest(header, file.tensors)
+        header["digest"] = digest_of(header, file.tensors)
     (tmp_path / "m").write_bytes(save(file.tensors, metadata={"multicause": json.dumps(header)}))
     np.testing.assert_array_equal(load_model(tmp_path / "m").transform(X), linca.transform(X))
     if version == 2:

@@ -9,9 +9,9 @@ from multicause import GSC
 from multicause.backends.numba_cpu.incomplete_gaussians import most_likely, posteriors
 from multicause.metrics import psnr
 from multicause.tasks import inpaint_image
+from multicause.tasks.gap_filling import ALMOST_WHOLE, IN_WIDE_GAPS, NEAR_ENOUGH, interpolated, near_enough
 from multicause.tasks.gap_noise import noise_level_of_known
 from multicause.tasks.incomplete_mixture import IncompleteMixture, _whole
-from multicause.tasks.inpainting import ALMOST_WHOLE, IN_WIDE_GAPS, NEAR_ENOUGH, _interpolated, _near_enough
 from multicause.tasks.weighted_merge import WeightedMerge
 
 QUICK = {"patch_size": 5, "n_components": 8, "max_iter": 8, "random_state": 1000, "n_jobs": 1}
@@ -118,7 +118,7 @@ def test_missing_pixels_are_filled_better_than_by_interpolation(clean, share):
     gappy = np.where(missing, np.nan, clean)
     result = inpaint_image(gappy, missing, **QUICK)
     np.testing.assert_array_equal(result.image[~missing], clean[~missing])
-    assert psnr(result.image, clean) > psnr(_interpolated(gappy[..., None])[..., 0], clean) + 1.0
+    assert psnr(result.image, clean) > psnr(interpolated(gappy[..., None])[..., 0], clean) + 1.0
     assert (result.uncertainty[~missing] == 0.0).all()
     assert (result.uncertainty[missing] > 0.0).all()
 
@@ -211,7 +211,7 @@ def test_patches_reach_into_gaps_as_far_as_the_definition_says(patch_size, share
             best[window] = np.maximum(best[window], 1.0 - missing[window].mean())
     highest = best[missing].max()
     part = IN_WIDE_GAPS if highest > ALMOST_WHOLE else NEAR_ENOUGH
-    np.testing.assert_array_equal(_near_enough(missing, patch_size), best >= part * highest)
+    np.testing.assert_array_equal(near_enough(missing, patch_size), best >= part * highest)
 
 
 def test_the_merge_weighs_each_pixel_of_a_patch():

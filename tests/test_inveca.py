@@ -358,7 +358,7 @@ MISTAKES = {
         r"fit into the image's 6 x 6\. Got \(7, 3\)",
     ),
     "component without height": ({"component_shape": (0, 3)}, (9, 6, 6), "'component_shape' of InvECA must be"),
-    "flat images of unknown shape": ({}, (9, 36), "or image_shape beside flat ones. Got X of shape"),
+    "flat images of unknown shape": ({}, (9, 36), "or image_shape for flat ones. Got X of shape"),
     "image shape of one number": (
         {"image_shape": (36,)},
         (9, 36),

@@ -167,9 +167,7 @@ def test_advice_follows_from_what_was_found():
     model = linca(n_candidates=2, max_active=1, random_state=0, n_init=5)
     quiet, poor = Quality(1.0, 0.0, 4, 2, False, 0.0), Quality(0.8, 0.3, 4, 2, False, 0.4)
     score = Mean(-10.0, 0.1, 100)
-    assert advice(model, score, score, quiet) == [
-        "Nothing here asks for a change: look at the pictures, and use the model."
-    ]
+    assert advice(model, score, score, quiet) == ["No change suggested: look at the figures, and use the model."]
     found = advice(model, score, Mean(-12.0, 0.1, 50), poor)
     assert [words in line for words, line in zip(("40% of", "0.3 nats per", "2 nats less"), found, strict=True)] == [
         True

@@ -153,10 +153,10 @@ def test_steps_decay_as_their_formula_says():
 
 def test_what_a_stream_has_no_place_for_is_refused(X):
     for settings in ({"annealing": Annealing()}, {"monotone": True}, {"selection": GPSelect()}):
-        with pytest.raises(ValueError, match="sees each batch once and has no place for"):
+        with pytest.raises(ValueError, match="sees each batch once and does not support"):
             LinCA(8, **settings).partial_fit(X)
     linca = LinCA(8, **SMALL).partial_fit(X)
-    with pytest.raises(ValueError, match=r"partial_fit goes on from components_ of shape \(8, 16\)"):
+    with pytest.raises(ValueError, match=r"partial_fit continues from components_ of shape \(8, 16\)"):
         linca.set_params(n_components=6).partial_fit(X)
     etnmf = ETNMF(8, **SMALL).partial_fit(X)
     etnmf.stream_["statistics"]["ss"] = np.zeros((2, 2))

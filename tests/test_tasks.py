@@ -6,7 +6,7 @@ import pytest
 from multicause import load_model, save_model
 from multicause.metrics import amari_index, psnr
 from multicause.tasks import denoise_image, inpaint_image, patches, separate_sources
-from multicause.tasks.inpainting import _interpolated
+from multicause.tasks.gap_filling import interpolated
 from multicause.tasks.patches import Merge, Patches
 from multicause.tasks.separation import _by_rule
 
@@ -179,13 +179,13 @@ def test_what_missing_pixels_hold_does_not_matter(clean):
 def test_most_of_an_image_may_be_missing(clean):
     missing = np.random.default_rng(1000).random(clean.shape) < 0.75
     result = inpaint_image(np.where(missing, np.nan, clean), missing, **QUICK).image
-    assert psnr(result, clean) > psnr(_interpolated(np.where(missing, np.nan, clean)[..., None])[..., 0], clean) + 1.0
+    assert psnr(result, clean) > psnr(interpolated(np.where(missing, np.nan, clean)[..., None])[..., 0], clean) + 1.0
 
 
 def test_a_first_guess_keeps_known_pixels_and_fills_the_widest_gap():
     image = np.full((50, 60, 3), np.nan)
     image[3:5, 2:9] = [1.0, 2.0, 3.0]
-    np.testing.assert_allclose(_interpolated(image), np.broadcast_to([1.0, 2.0, 3.0], image.shape))
+    np.testing.assert_allclose(interpolated(image), np.broadcast_to([1.0, 2.0, 3.0], image.shape))
 
 
 def test_a_gap_wider_than_a_patch_reaches_is_filled_from_its_rim(clean):
@@ -305,7 +305,7 @@ HALF = FINE > 0.0
         (lambda: inpaint_image(np.where(HALF, np.inf, FINE), ~HALF), "image must be finite"),
         (lambda: inpaint_image(FINE[:3, :3], HALF[:3, :3]), "larger than a patch"),
         (lambda: separate_sources(np.zeros(5)), r"at least two channels, got \(5,\). One channel alone cannot"),
-        (lambda: separate_sources(np.zeros((5, 1))), r"got \(5, 1\). One channel alone cannot be taken apart"),
+        (lambda: separate_sources(np.zeros((5, 1))), r"got \(5, 1\). A single channel cannot be separated"),
         (lambda: separate_sources(FINE), "more samples than channels, got 12 samples of 14 channels. Is it transposed"),
         (lambda: separate_sources(np.where(HALF, np.nan, FINE).T), "X must be finite, but holds nan in sample"),
         (lambda: separate_sources(np.full((9, 2), [0, np.inf])), "holds inf in sample 0 of channel 1"),

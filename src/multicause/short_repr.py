@@ -1,4 +1,4 @@
-"""How results say what they are: the shapes of their arrays instead of all the numbers."""
+"""Short representations of results: the shapes of their arrays instead of all the numbers."""
 
 from typing import Any
 
@@ -18,4 +18,4 @@ def _short(value: Any) -> str:
         return f"{value.item():.6g}" if value.dtype.kind == "f" else str(value.item())
     if isinstance(value, bytes):
         return f"{len(value)} bytes"
-    return f"{value:.6g}" if isinstance(value, float) else repr(value)
+    return f"{value:.6g}" if isinstance(value, float) else " ".join(repr(value).split())  # estimators break lines

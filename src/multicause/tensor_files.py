@@ -56,7 +56,7 @@ class TensorFileError(ValueError):
 def write_tensors(path: str | os.PathLike[str], header: Mapping[str, Any], tensors: Tensors) -> None:
     """Write a header of JSON values and the tensors it speaks of, replacing an older file in one step."""
     header = {**header, "multicause_version": library_version()}
-    header["digest"] = _digest(header, tensors)
+    header["digest"] = digest_of(header, tensors)
     text = json.dumps(header, allow_nan=False)
     if len(text) > LARGEST_HEADER:
         raise TypeError(
@@ -81,7 +81,7 @@ def read_tensors(
     except (SafetensorError, AttributeError, TypeError, OverflowError, MemoryError) as error:  # unknown dtypes, too
         raise TensorFileError(f"'{name}' is cut short, damaged, or no {kind} file at all ({error}).") from error
     old = header["format_version"] <= without_digest and "digest" not in header
-    if not old and header.get("digest") != _digest(header, tensors):
+    if not old and header.get("digest") != digest_of(header, tensors):
         raise TensorFileError(f"The {kind} file '{name}' is damaged: its content does not match its digest.")
     return header, tensors
 
@@ -135,7 +135,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return entries
 
 
-def _digest(header: Mapping[str, Any], tensors: Tensors) -> str:
+def digest_of(header: Mapping[str, Any], tensors: Tensors) -> str:
     """Of everything that a file says: a flipped bit must not go unnoticed."""
     said = {key: value for key, value in header.items() if key != "digest"}
     digest = sha256(json.dumps(said, sort_keys=True, allow_nan=False).encode())

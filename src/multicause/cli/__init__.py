@@ -29,11 +29,10 @@ __all__ = ["main"]
 def main(debug: bool) -> None:
     """Learn the few hidden causes behind each data point.
 
-    Tables of data are .npy, .npz, .csv, .parquet, .h5, .h5ad or .zarr files with a data point per row; - is standard
-    input or output. Files that are there already are replaced with --force only. With --json a command prints one
-    object for programs.
+    Tables are .npy, .npz, .csv, .parquet, .h5, .h5ad or .zarr files with one data point per row; - is standard input
+    or output. Existing files are overwritten only with --force. With --json a command prints a single JSON object.
 
-    The exit code is 0 when all went well, 2 for a mistake in what was given, 1 where an experiment, a benchmark or the
+    The exit code is 0 on success, 2 if the arguments or the data are wrong, 1 if an experiment, a benchmark or the
     self-test fell short, and 130 after Ctrl-C.
     """
 

@@ -25,9 +25,11 @@ Examples:
     "names", nargs=-1, metavar="[NAME]...", shell_complete=names_of("multicause.experiments.bench", "BENCHMARKS")
 )
 @click.option("--list", "list_only", is_flag=True, help="List the benchmarks.")
-@click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="cuda: only what is measured on an NVIDIA GPU.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Folder for a record of each, bench-NAME.json.")
+@click.option("--quick", is_flag=True, help="Run a small version, to check that it works.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="cuda: only the benchmarks of an NVIDIA GPU.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Folder to write records to, one bench-NAME.json each."
+)
 @force_option
 @json_option
 @click.pass_context

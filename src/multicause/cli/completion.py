@@ -14,7 +14,7 @@ Examples:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
-    """Print the lines that make SHELL complete what is typed."""
+    """Print the completion script for SHELL."""
     from click.shell_completion import get_completion_class
 
     complete = get_completion_class(shell)

@@ -16,8 +16,8 @@ import click
 )
 @click.option("--open/--no-open", "open_page", default=False, help="Open the page in a browser.  [default: no-open]")
 def command(output: Path, open_page: bool) -> None:
-    """Take the noise out of a photograph, learn the bars behind pictures, and show how."""
-    from multicause.cli.demo_examples import LESSONS, learn
+    """Show a denoised photograph and learned bars on a page."""
+    from multicause.cli.demo_examples import EXAMPLES, learn
     from multicause.cli.demo_page import READ_ON, pictures, sections
     from multicause.cli.demo_photograph import TITLE, denoise_photograph, pictures_of, sections_of
     from multicause.cli.pictures import write_png
@@ -30,13 +30,13 @@ def command(output: Path, open_page: bool) -> None:
     for name, figure in drawn.items():
         write_png(output / f"photograph-{name}.png", figure)
     all_sections = sections_of(photograph, drawn)
-    for lesson in LESSONS:
-        learned = learn(lesson)
+    for example in EXAMPLES:
+        learned = learn(example)
         found = learned.recovery.found
-        click.echo(f"{lesson.title}: {found.sum()} of {len(found)} causes found in {learned.seconds:.1f} s")
+        click.echo(f"{example.title}: {found.sum()} of {len(found)} causes found in {learned.seconds:.1f} s")
         drawn = pictures(learned)
         for name, figure in drawn.items():
-            write_png(output / f"{lesson.name}-{name}.png", figure)
+            write_png(output / f"{example.name}-{name}.png", figure)
         all_sections += sections(learned, drawn)
     all_sections.append(READ_ON)
     page = output / "index.html"

@@ -17,7 +17,7 @@ SIZE = 6
 
 
 @dataclass(frozen=True)
-class Lesson:
+class Example:
     """An example: its words, its data, and how it is learned."""
 
     name: str  # of the picture files
@@ -28,9 +28,9 @@ class Lesson:
 
 
 class Learned(NamedTuple):
-    """A lesson after the fit."""
+    """An example after the fit."""
 
-    lesson: Lesson
+    example: Example
     bars: Bars
     estimator: Any
     recovery: Recovery
@@ -47,13 +47,13 @@ def _nonnegative_bars() -> Bars:
     return bars._replace(X=np.maximum(bars.X, 0.0))
 
 
-LESSONS = (
-    Lesson(
+EXAMPLES = (
+    Example(
         "signed-bars",
         "LinCA on signed bars",
-        "Each picture is a sum of a few bars, some positive (red) and some negative (blue), with noise. LinCA "
-        "sees the pictures only, and is to find the bars: twelve causes. It considers six of them per picture and "
-        "lets four be active at once. "
+        "Each picture is a noisy sum of a few bars, some positive (red) and some negative (blue). Given the pictures "
+        "only, LinCA has to find the bars: twelve causes. It considers six of them per picture, of which at most four "
+        "may be active. "
         "The fit is annealed: it starts at temperature 13 and cools to 1.",
         _signed_bars,
         LinCA(
@@ -67,26 +67,26 @@ LESSONS = (
             verbose=1,
         ),
     ),
-    Lesson(
+    Example(
         "nonnegative-bars",
         "ETNMF on non-negative bars",
-        "Here all bars are positive, and noise below zero is cut off, so that nothing is negative. ETNMF factorises "
-        "such data into non-negative parts which are present or not. It considers eight of twelve causes per picture, "
-        "lets five be active at once, and keeps the best of three fits.",
+        "Here all bars are positive, and negative values are set to zero. ETNMF factorises such data into non-negative "
+        "components that are on or off. It considers eight of twelve causes per picture, of which at most five may be "
+        "active, and keeps the best of three fits.",
         _nonnegative_bars,
         ETNMF(2 * SIZE, n_candidates=8, max_active=5, n_init=3, random_state=SEED, verbose=1),
     ),
 )
 
 
-def learn(lesson: Lesson) -> Learned:
+def learn(example: Example) -> Learned:
     """Draw the data, fit, and compare with the truth."""
-    bars = lesson.draw()
+    bars = example.draw()
     begin = perf_counter()
-    estimator = lesson.estimator.fit(bars.X)
+    estimator = example.estimator.fit(bars.X)
     seconds = perf_counter() - begin
     found = recovery(estimator, bars.components)
-    return Learned(lesson, bars, estimator, found, estimator.predict_proba(bars.X), seconds)
+    return Learned(example, bars, estimator, found, estimator.predict_proba(bars.X), seconds)
 
 
 def recovery(estimator: Any, causes: np.ndarray) -> Recovery:

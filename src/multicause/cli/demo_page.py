@@ -21,17 +21,16 @@ Figures = dict[str, "Figure"]
 N_SHOWN = 24
 SAID_OF_FREE_ENERGY = (
     "The free energy is a lower bound of the log-likelihood per data point: how well the causes explain the pictures. "
-    "While a fit is annealed the bound is not tight, and may fall for a while."
+    "While a fit is annealed, the bound is not tight and may fall."
 )
 SAID_OF_POSTERIOR = (
-    "For each picture the model says with what probability each cause is in it. Orange marks the bars that are there. "
-    "The last picture is the one of all that the model is least certain about: it may hold more bars than the model "
-    "lets be active at once."
+    "For each picture, the posterior probability of each cause. Orange marks the bars that are present. The last "
+    "picture is the one with the most uncertain posterior: it may have more bars than the model allows."
 )
 
 READ_ON = Section(
-    "Where to go from here",
-    "Your own picture, and your own table:",
+    "Next steps",
+    "For your own picture and your own table:",
     code="multicause denoise noisy.png -o clean.png\nmulticause fit data.csv -n 20 --report fit.html",
     items=(
         "README.md has the first ten lines of Python.",
@@ -42,7 +41,7 @@ READ_ON = Section(
 
 
 def pictures(learned: Learned) -> Figures:
-    """All figures of a lesson, by name."""
+    """All figures of an example, by name."""
     return {
         "data": _data(learned),
         "causes": _causes(learned),
@@ -52,12 +51,12 @@ def pictures(learned: Learned) -> Figures:
 
 
 def sections(learned: Learned, figures: Figures) -> list[Section]:
-    """The part of the page that tells of one lesson."""
-    title = learned.lesson.title
+    """The part of the page about one example."""
+    title = learned.example.title
     outcome = [("verdict", verdict(learned)), *summary(learned.estimator), ("seconds", round(learned.seconds, 2))]
     return [
-        Section(title, learned.lesson.text, figures["data"]),
-        Section(f"{title}: the causes", "Left the bars behind the data, right what was learned.", figures["causes"]),
+        Section(title, learned.example.text, figures["data"]),
+        Section(f"{title}: the causes", "Left: the true bars. Right: the learned components.", figures["causes"]),
         Section(f"{title}: outcome", table=outcome),
         Section(f"{title}: the course of the fit", SAID_OF_FREE_ENERGY, figures["free-energy"]),
         Section(

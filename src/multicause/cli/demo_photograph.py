@@ -21,11 +21,11 @@ WINDOW = slice(60, 180), slice(190, 350)  # rows and columns of the photograph: 
 TITLE = "A photograph without its noise"
 TEXT = (
     "A part of a photograph that comes with scikit-learn (china.jpg), with Gaussian noise of standard deviation 25. "
-    "denoise_image is given nothing but the noisy picture: it learns from its patches what they have in common."
+    "denoise_image is given the noisy picture only, and learns what its patches have in common."
 )
 SAID_OF_UNCERTAINTY = (
-    "Each pixel comes with a standard deviation: large at edges and in texture, small where little happens. On the "
-    "right the true error, which only we know."
+    "Each pixel comes with a standard deviation: large at edges and in texture, small in smooth regions. The true "
+    "error is shown on the right."
 )
 
 
@@ -67,7 +67,7 @@ def sections_of(photograph: Photograph, figures: dict[str, Figure]) -> list[Sect
     ]
     return [
         Section(TITLE, TEXT, figures["denoised"], outcome),
-        Section("How sure is it?", SAID_OF_UNCERTAINTY, figures["uncertainty"]),
+        Section("Uncertainty", SAID_OF_UNCERTAINTY, figures["uncertainty"]),
     ]
 
 

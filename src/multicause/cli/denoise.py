@@ -1,4 +1,4 @@
-"""`multicause denoise`: a picture without its noise."""
+"""`multicause denoise`: remove the noise from a picture."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from typing import Any
 
 import click
 
-from multicause.cli.parameters import (
-    AT_LEAST_ONE,
-    InputFile,
-    OutputImage,
-    check_files,
-    device_option,
-    force_option,
-    given,
-    seed_option,
-    threads_option,
-)
-from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
-from multicause.cli.telling import finish, json_option, say
+from multicause.cli.parameters import InputFile, OutputImage, check_files, given
+from multicause.cli.pictures_in_out import check_outputs, output_beside, patch_options, write_uncertainty
+from multicause.cli.telling import finish, say
 
 NOISES = click.Choice(["gaussian", "poisson", "poisson-gaussian"])
 EXAMPLES = """\b
@@ -33,25 +23,18 @@ Examples:
 @click.command("denoise", epilog=EXAMPLES)
 @click.argument("noisy", type=InputFile("picture"))
 @click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: NOISY's name, -denoised]")
-@click.option("--noise", type=NOISES, help="Kind of noise: equal everywhere, of photons, or both. [default: gaussian]")
+@click.option(
+    "--noise", type=NOISES, help="Kind of noise: of equal strength everywhere, of counts, or both. [default: gaussian]"
+)
 @click.option("--noise-level", type=float, help="Standard deviation of the noise. [default: estimated]")
 @click.option("--gain", type=float, help="Grey values per photon. [default: estimated]")
-@click.option("--offset", type=float, help="Grey value where there is no light. [default: estimated]")
-@click.option("--model", type=click.Choice(["auto", "mixture", "gsc"]), help="Model of the patches. [default: auto]")
-@click.option("--uncertainty", type=OutputImage(), help="Picture of the standard deviations to write.")
-@click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Clusters, or components, to learn.")
-@click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
-@seed_option
-@threads_option
-@device_option
-@force_option
-@json_option
+@click.option("--offset", type=float, help="Grey value without light. [default: estimated]")
+@patch_options
 def command(noisy: Path, output: Path | None, uncertainty: Path | None, **settings: Any) -> None:
-    """Take the noise out of the picture NOISY, a .png, .jpg or .tif file.
+    """Remove the noise from the picture NOISY.
 
-    How strong the noise is, and what the picture is made of, is learned from the picture itself. Depth and
-    transparency stay as they are. The pages of a .tif file are denoised with one model that is learned from all.
+    NOISY is a .png, .jpg or .tif file. The noise level and a model of the picture are learned from the picture itself.
+    Bit depth and transparency are kept. The pages of a .tif file are denoised with one model, learned from all of them.
     """
     from multicause.media import read_picture, write_picture
     from multicause.tasks import denoise_image, denoise_stack
@@ -68,6 +51,6 @@ def command(noisy: Path, output: Path | None, uncertainty: Path | None, **settin
     if camera := getattr(result, "camera", None):
         found = {"gain": camera.gain, "offset": camera.offset, "read_noise": camera.read_noise}
         say(f"Gain {camera.gain:.3g}, offset {camera.offset:.3g}, read noise {camera.read_noise:.3g}.", **found)
-    told = f"Noise with a standard deviation of {result.noise_level:.3g} taken out. Picture written to {output}"
+    told = f"Noise with a standard deviation of {result.noise_level:.3g} removed. Picture written to {output}"
     say(told, output=output, noise_level=result.noise_level)
     finish()

@@ -55,34 +55,34 @@ Examples:
 @click.command("fit", epilog=EXAMPLES)
 @click.argument("data", type=InputFile("table"))
 @click.option("-o", "--output", type=OutputFile(), help="Model file. [default: DATA's name, .multicause.safetensors]")
-@click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="What to fit.")
+@click.option("--model", type=click.Choice(MODELS), default="linca", show_default=True, help="Model to fit.")
 @click.option(
     "-n",
     "--components",
     "n_components",
     type=AT_LEAST_ONE,
-    help="Number of components. [default: columns; upoe: as many as help]",
+    help="Number of components. [default: number of columns; upoe: as many as raise the likelihood]",
 )
 @click.option("--candidates", "n_candidates", type=AT_LEAST_ONE, help="Latents considered per data point (H').")
-@click.option("--learn-selection", is_flag=True, help="Learn which latents to consider, instead of deriving it.")
-@click.option("--exact", is_flag=True, help="Consider all latents, in every combination.")
+@click.option("--learn-selection", is_flag=True, help="Learn the selection of the latents to consider (GPSelect).")
+@click.option("--exact", is_flag=True, help="Use the exact posterior, over all combinations of latents.")
 @click.option("--noise", metavar="NOISE", help="Noise of etnmf, mca or gsc, such as poisson, bernoulli or diagonal.")
-@click.option("--allow-negative", is_flag=True, help="Let etnmf learn from data with negative entries.")
-@click.option("--max-active", type=AT_LEAST_ONE, help="Most latents active at once (gamma).")
-@click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="Most EM iterations.")
-@click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy gains less.")
+@click.option("--allow-negative", is_flag=True, help="Accept data with negative entries (etnmf).")
+@click.option("--max-active", type=AT_LEAST_ONE, help="Largest number of active latents (gamma).")
+@click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="Largest number of EM iterations.")
+@click.option("--tol", type=click.FloatRange(min=0.0), help="Stop when the free energy per data point rises by less.")
 @click.option("--restarts", "n_init", type=AT_LEAST_ONE, help="Fits from different starts; the best is kept.")
 @click.option("--anneal", type=float, metavar="T_INITIAL", help="Cool from this temperature to 1.")
 @seed_option
 @threads_option
 @device_option
 @click.option("--scheduler", metavar="ADDRESS", help="Run on this Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="One line of JSON per iteration.")
+@click.option("--trace", type=OutputFile(), metavar="FILE.jsonl", help="Write one line of JSON per iteration.")
 @click.option(
     "--checkpoint",
     type=OutputFile(),
     metavar="FILE",
-    help="File that a fit can go on from. [default with --resume: OUTPUT.checkpoint]",
+    help="File that a fit can be resumed from. [default with --resume: OUTPUT.checkpoint]",
 )
 @click.option(
     "--checkpoint-every",
@@ -90,15 +90,15 @@ Examples:
     default="30s",
     show_default=True,
     metavar="N|SECONDSs",
-    help="Iterations, or seconds, between two checkpoints.",
+    help="Iterations, or seconds, between checkpoints.",
 )
-@click.option("--resume", is_flag=True, help="Go on from the checkpoint, if there is one, as if never stopped.")
-@click.option("--report", type=OutputFile(), metavar="FILE.html", help="A page with pictures of the fit.")
+@click.option("--resume", is_flag=True, help="Resume from the checkpoint, if there is one, as if never interrupted.")
+@click.option("--report", type=OutputFile(), metavar="FILE.html", help="Write an HTML page with figures of the fit.")
 @click.option(
     "--hold-out",
     type=click.FloatRange(0.0, 1.0, min_open=True, max_open=True),
     metavar="SHARE",
-    help="Share of the rows, drawn at random, that is kept out of the fit and scored.",
+    help="Share of the rows, drawn at random, to hold out of the fit and score.",
 )
 @shape_option
 @force_option
@@ -192,7 +192,7 @@ def _estimator(
     if model in OF_ALL_STATES:
         _refuse_truncation(model, chosen)
     if "device" in chosen and model not in OF_DEVICES:
-        raise click.UsageError(f"--model {model} runs on the processor alone: leave out --device.")
+        raise click.UsageError(f"--model {model} runs on the CPU only: leave out --device.")
     if "noise" in chosen and model not in OF_SEVERAL_NOISES:
         raise click.UsageError(f"--model {model} has one kind of noise: leave out --noise.")
     if model == "nonlinear-gsc" and "max_active" in chosen:

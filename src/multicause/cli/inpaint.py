@@ -1,4 +1,4 @@
-"""`multicause inpaint`: a picture without its gaps."""
+"""`multicause inpaint`: fill the gaps of a picture."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multicause.cli.parameters import (
-    AT_LEAST_ONE,
-    InputFile,
-    OutputImage,
-    check_files,
-    device_option,
-    force_option,
-    given,
-    seed_option,
-    threads_option,
-)
-from multicause.cli.pictures_in_out import check_outputs, output_beside, write_uncertainty
-from multicause.cli.telling import finish, json_option, say
+from multicause.cli.parameters import InputFile, OutputImage, check_files, given
+from multicause.cli.pictures_in_out import check_outputs, output_beside, patch_options, write_uncertainty
+from multicause.cli.telling import finish, say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,26 +27,17 @@ Examples:
     "--mask", type=InputFile("picture"), required=True, help="Picture of the same size, white where pixels are missing."
 )
 @click.option("-o", "--output", type=OutputImage(), help="Picture to write. [default: IMAGE's name, -inpainted]")
-@click.option("--denoise", is_flag=True, help="Take the noise out of known pixels, too.")
+@click.option("--denoise", is_flag=True, help="Denoise known pixels, too.")
 @click.option("--noise-level", type=float, help="Standard deviation of the noise on known pixels. [default: learned]")
-@click.option("--model", type=click.Choice(["auto", "mixture", "gsc"]), help="Model of the patches. [default: auto]")
-@click.option("--uncertainty", type=OutputImage(), help="Picture of the standard deviations to write.")
-@click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]")
-@click.option("-n", "--components", "n_components", type=AT_LEAST_ONE, help="Gaussians, or components, to learn.")
-@click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better.")
-@seed_option
-@threads_option
-@device_option
-@force_option
-@json_option
+@patch_options
 def command(
     image: Path, mask: Path, output: Path | None, denoise: bool, uncertainty: Path | None, **settings: Any
 ) -> None:
-    """Fill the gaps of the picture IMAGE, a .png, .jpg or .tif file.
+    """Fill the gaps of the picture IMAGE.
 
-    The mask says where the gaps are: pixels that are more than half as bright as its brightest are missing. What the
-    picture is made of is learned from what is left of it, and known pixels stay as they are. NaN in a .tif file of
-    floating-point numbers counts as missing, too.
+    IMAGE is a .png, .jpg or .tif file. The mask is a picture of the same size; pixels that are more than half as bright
+    as its brightest are missing. NaN in a .tif file of floating-point numbers counts as missing, too. The model is
+    learned from the known pixels of the picture, which are kept unless --denoise is given.
     """
     from multicause.media import read_picture, write_picture
     from multicause.tables import TableError

@@ -16,6 +16,11 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+def named(path: Path) -> str:
+    """Where a table is written, in words."""
+    return "standard output" if path == STREAM else str(path)
+
+
 def write_out(path: Path, array: np.ndarray, names: Sequence[str] | None) -> None:
     """Write a table; to standard output as .csv."""
     from multicause.csv_files import write_csv

@@ -24,7 +24,7 @@ threads_option = click.option("--threads", "n_jobs", type=AT_LEAST_ONE, help="Th
 device_option = click.option(
     "--device",
     type=click.Choice(["cpu", "cuda", "auto"]),
-    help="Compute on the processor, on an NVIDIA GPU, or there where one is at hand. [default: cpu]",
+    help="Compute on the CPU or an NVIDIA GPU; auto: on a GPU if there is one. [default: cpu]",
 )
 
 
@@ -34,7 +34,7 @@ def force_option(command: Command) -> Command:
     def remember(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
         ctx.meta[_FORCE] = value
 
-    told = "Replace files that are there already."
+    told = "Overwrite existing files."
     return click.option("--force", is_flag=True, expose_value=False, callback=remember, help=told)(command)
 
 
@@ -118,14 +118,14 @@ Files = dict[str, Path | None]
 
 
 def check_files(inputs: Files, outputs: Files, replaced: tuple[str, ...] = ()) -> None:
-    """Each file has one purpose, and what is there already stays, unless --force or `replaced` says otherwise."""
+    """Each file has one purpose, and an existing one is kept, unless --force or `replaced` says otherwise."""
     _refuse_equal(inputs, outputs)
     if click.get_current_context().meta.get(_FORCE):
         return
     for name, path in outputs.items():
         if path is not None and path != STREAM and path.is_file() and name not in replaced:
             raise click.UsageError(
-                f"{name}: the file '{path}' is there already. Give another name, or --force to replace it."
+                f"{name}: the file '{path}' already exists. Give another name, or --force to overwrite it."
             )
 
 
@@ -153,5 +153,5 @@ def move_to(estimator: Any, device: str | None) -> None:
     if device is None:
         return
     if "device" not in estimator.get_params(deep=False):
-        raise click.UsageError(f"{type(estimator).__name__} runs on the processor alone: leave out --device.")
+        raise click.UsageError(f"{type(estimator).__name__} runs on the CPU only: leave out --device.")
     estimator.set_params(device=device)

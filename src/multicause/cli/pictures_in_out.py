@@ -7,12 +7,46 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from multicause.cli.telling import say
+from multicause.cli.parameters import (
+    AT_LEAST_ONE,
+    Command,
+    OutputImage,
+    device_option,
+    force_option,
+    seed_option,
+    threads_option,
+)
+from multicause.cli.telling import json_option, say
 
 if TYPE_CHECKING:
     import numpy as np
 
     from multicause.media import Picture
+
+
+_PATCH_OPTIONS = (
+    click.option(
+        "--model", type=click.Choice(["auto", "mixture", "gsc"]), help="Model of the patches. [default: auto]"
+    ),
+    click.option("--uncertainty", type=OutputImage(), help="Also write a picture of the standard deviations."),
+    click.option("--patch-size", type=click.IntRange(min=2), help="Side length of a patch, in pixels. [default: 8]"),
+    click.option(
+        "-n", "--components", "n_components", type=AT_LEAST_ONE, help="Clusters, or components of gsc, to learn."
+    ),
+    click.option("--iterations", "max_iter", type=AT_LEAST_ONE, help="EM iterations: more are slower and better."),
+    seed_option,
+    threads_option,
+    device_option,
+    force_option,
+    json_option,
+)
+
+
+def patch_options(command: Command) -> Command:
+    """The options of commands that learn from a picture's patches."""
+    for option in reversed(_PATCH_OPTIONS):
+        command = option(command)
+    return command
 
 
 def output_beside(source: Path, what: str) -> Path:
@@ -28,7 +62,7 @@ def write_uncertainty(path: Path, deviation: np.ndarray | None, *, is_stack: boo
     from multicause.media import Picture, write_picture
 
     if deviation is None:
-        raise click.UsageError("--uncertainty: this model does not say how sure it is. Leave --model out.")
+        raise click.UsageError("--uncertainty: this model gives no uncertainty. Leave --model out.")
     if path.suffix.lower() in (".tif", ".tiff"):
         write_picture(path, Picture(deviation.astype(np.float32), is_stack=is_stack))
         say(f"Standard deviations written to {path}", uncertainty=path)

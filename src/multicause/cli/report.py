@@ -21,8 +21,8 @@ Examples:
 
 @click.command("report", epilog=EXAMPLES)
 @click.argument("model", type=INPUT)
-@click.option("--data", type=InputFile("table"), help="Table to show reconstructions, posteriors and scores of.")
-@click.option("--held-out", type=InputFile("table"), help="Table that the model has not seen, to score beside it.")
+@click.option("--data", type=InputFile("table"), help="Table whose reconstructions, posteriors and scores to show.")
+@click.option("--held-out", type=InputFile("table"), help="Table that the model has not seen, to score as well.")
 @click.option("-o", "--output", type=OutputFile(), help="Page to write. [default: MODEL's name, .html]")
 @shape_option
 @force_option
@@ -30,7 +30,7 @@ Examples:
 def command(
     model: Path, data: Path | None, held_out: Path | None, output: Path | None, shape: tuple[int, ...] | None
 ) -> None:
-    """Write what MODEL has learned, and what it says of data, as an HTML page."""
+    """Write an HTML page about MODEL and how it explains data."""
     from multicause.report import Origin
 
     output = output or Path(f"{model.name.split('.')[0]}.html")

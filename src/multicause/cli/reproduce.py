@@ -28,14 +28,16 @@ Examples:
 @click.argument(
     "names", nargs=-1, metavar="[NAME]...", shell_complete=names_of("multicause.experiments", "EXPERIMENTS")
 )
-@click.option("--all", "everything", is_flag=True, help="All experiments, which is also what no NAME means.")
-@click.option("--list", "list_only", is_flag=True, help="List the experiments, or the rows of those named.")
+@click.option("--all", "everything", is_flag=True, help="Run all experiments, as without a NAME.")
+@click.option("--list", "list_only", is_flag=True, help="List the experiments, or the rows of the named ones.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), default="results", show_default=True, help="Folder.")
 @click.option("--trials", type=click.IntRange(min=1), help="Trials per setting. [default: the paper's]")
 @click.option("--jobs", type=click.IntRange(min=1), help="Trials run at once. [default: one per core]")
-@click.option("--components", type=click.IntRange(min=1), help="Number of components, where it is open.")
-@click.option("--quick", is_flag=True, help="A small version, to see that it runs.")
-@click.option("--full", is_flag=True, help="The papers' sizes and numbers of trials, where the default ends sooner.")
+@click.option(
+    "--components", type=click.IntRange(min=1), help="Number of components, in experiments that leave it open."
+)
+@click.option("--quick", is_flag=True, help="Run a small version, to check that it works.")
+@click.option("--full", is_flag=True, help="The papers' sizes and numbers of trials, where the default is smaller.")
 @force_option
 @json_option
 @click.pass_context

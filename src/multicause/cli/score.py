@@ -1,4 +1,4 @@
-"""`multicause score`: how likely a model finds a table of data."""
+"""`multicause score`: the likelihood of a table of data under a model."""
 
 from pathlib import Path
 
@@ -20,12 +20,17 @@ Examples:
 @click.command("score", epilog=EXAMPLES)
 @click.argument("model", type=INPUT)
 @click.argument("data", type=InputFile("table"))
-@click.option("--per-sample", type=OutputTable(), metavar="OUT", help="Also write the value of each row; - prints it.")
+@click.option(
+    "--per-sample", type=OutputTable(), metavar="OUT", help="Also write the value of each row; - is standard output."
+)
 @device_option
 @force_option
 @json_option
 def command(model: Path, data: Path, device: str | None, per_sample: Path | None) -> None:
-    """Print the mean log-likelihood of the rows of DATA, truncated where the model's posterior is."""
+    """Print the mean log-likelihood of the rows of DATA.
+
+    It is a lower bound if the model's posterior is truncated.
+    """
     check_files({"MODEL": model, "DATA": data}, {"--per-sample": per_sample})
     estimator = load(model)
     move_to(estimator, device)

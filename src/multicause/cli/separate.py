@@ -44,10 +44,10 @@ Examples:
 @force_option
 @json_option
 def command(mixture: Path, output: Path | None, **settings: Any) -> None:
-    """Take the recording MIXTURE apart, a .wav or .flac file with two channels or more.
+    """Separate the sources in the recording MIXTURE.
 
-    Writes source1.wav, source2.wav, ..., from the loudest on, each at full volume, and mixing.csv: what sources of unit
-    variance add to each channel.
+    MIXTURE is a .wav or .flac file with at least two channels. Writes source1.wav, source2.wav, ..., the loudest first,
+    each at full volume, and mixing.csv: the contribution of each source, at unit variance, to each channel.
     """
     from multicause.media import read_audio, write_audio
     from multicause.tables import TableError, write_table
@@ -56,7 +56,7 @@ def command(mixture: Path, output: Path | None, **settings: Any) -> None:
     samples, rate = read_audio(mixture)
     if samples.ndim == 1:
         raise TableError(
-            f"'{mixture}' has one channel, and one alone cannot be taken apart. Give a recording with several."
+            f"'{mixture}' has one channel, and a single channel cannot be separated. Give a recording with several."
         )
     output = output or Path(f"{mixture.stem}-sources")
     names = [f"source{h}" for h in range(1, (settings["n_sources"] or samples.shape[1]) + 1)]

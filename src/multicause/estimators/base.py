@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
@@ -31,6 +31,7 @@ from multicause.estimators.data_checks import (
     refuse_huge,
     refuse_magnitude,
     refuse_not_finite,
+    refuse_too_small,
     unmasked,
     unmasked_data,
     warn_of_unobserved,
@@ -67,13 +68,6 @@ class Answers(Protocol):
     def reconstructions(self, chunk: Chunk) -> np.ndarray: ...
 
     def free_energies(self, chunk: Chunk) -> np.ndarray: ...
-
-
-class FittedModel(NamedTuple):
-    """A model of `multicause.models`, and the parameters that were learned."""
-
-    model: Any
-    params: Any
 
 
 class Learned:
@@ -136,23 +130,25 @@ class MulticauseEstimator(
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data, one row per data point. Also read row by row, never all at once: a `numpy.memmap`, a dataset of
-            h5py, an array of Zarr or dask, a list of blocks of rows, or a function that returns an iterator over them.
+            The data, one row per data point. The following are read chunk by chunk, never all at once: a
+            `numpy.memmap`, an h5py dataset, a Zarr or dask array, a list of blocks of rows, or a function that returns
+            an iterator over them.
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the data points; a weight of two is a row given twice.
+            Weights of the data points; a weight of two is the same as giving a row twice.
         trace : str, path-like or None, default=None
-            File that gets one line of JSON per iteration.
+            File to which one line of JSON is written per iteration.
         checkpoint : str, path-like or None, default=None
-            File that is written now and then, and when the fit is interrupted, so that nothing is lost.
+            File that is written regularly, and when the fit is interrupted, so that no progress is lost.
         checkpoint_every : int or str, default="30s"
-            How often: a number of iterations, or of seconds, such as "30s".
+            How often the checkpoint is written: every so many iterations, or seconds, such as "30s".
         resume : bool, default=False
-            Go on from `checkpoint`, to the bit as if the fit had never stopped; start anew where there is no such file
-            yet. A checkpoint of other data or settings is refused.
+            Resume from `checkpoint`, with exactly the result of a fit that was never interrupted; start anew if there
+            is no such file yet. A checkpoint of other data or settings is refused.
         executor : distributed.Client or None, default=None
-            The cluster to run on; None runs where the data are, or `multicause.execution.on` says, else here.
+            The cluster to run on. None uses the cluster that holds the data, or the one given by
+            `multicause.execution.on`, or else this process.
 
         Returns
         -------
@@ -176,7 +172,7 @@ class MulticauseEstimator(
         return self
 
     def transform(self, X):
-        """What the model says of the latents of each data point.
+        """Posterior means of the latents of each data point.
 
         Parameters
         ----------
@@ -186,12 +182,12 @@ class MulticauseEstimator(
         Returns
         -------
         codes : ndarray of shape (n_samples, n_components)
-            Posterior means of the latents; of their coefficients, where they have some.
+            Posterior means of the latents, or of their coefficients if the model has some.
         """
         return self._ask(X, lambda model, chunk: model.codes(chunk))
 
     def reconstruct(self, X):
-        """The data as the model sees them, without noise.
+        """The data without noise, as the model explains them.
 
         Parameters
         ----------
@@ -206,7 +202,7 @@ class MulticauseEstimator(
         return self._ask(X, lambda model, chunk: model.reconstructions(chunk))
 
     def score_samples(self, X):
-        """Log-likelihood of each data point: a lower bound F_n of log p(y_n) where posteriors are truncated.
+        """Log-likelihood of each data point; if posteriors are truncated, a lower bound F_n of log p(y_n).
 
         Parameters
         ----------
@@ -238,12 +234,12 @@ class MulticauseEstimator(
         return float(self.score_samples(X).mean())
 
     def inverse_transform(self, S):
-        """The data that given latents produce, without noise.
+        """The noiseless data that given latents produce.
 
         Parameters
         ----------
         S : array-like of shape (n_samples, n_components)
-            Latents, as `transform` gives them.
+            Latents, as returned by `transform`.
 
         Returns
         -------
@@ -260,9 +256,9 @@ class MulticauseEstimator(
         Parameters
         ----------
         n_samples : int, default=1
-            How many data points.
+            Number of data points.
         random_state : int, RandomState instance or None, default=None
-            Seed of the draw.
+            Seed of the random numbers.
 
         Returns
         -------
@@ -368,7 +364,7 @@ class MulticauseEstimator(
     def _validate_source(self, X: RowSource, reset: bool) -> RowSource:
         """The same checks, chunk by chunk; the source is told whether entries are missing."""
         validate_data(self, X, reset=reset, skip_check_array=True)
-        self._refuse_too_small(X.shape, reset)
+        refuse_too_small(X.shape, self._fewest_samples if reset else 1)
         name, missing, check_range = type(self).__name__, self._allows_missing, self._check_range
 
         def looked_at(chunk: Chunk) -> np.ndarray:
@@ -383,15 +379,6 @@ class MulticauseEstimator(
         refuse_magnitude(float(found[0]))
         X.has_gaps = bool(found[1])
         return X
-
-    def _refuse_too_small(self, shape: tuple[int, ...], reset: bool) -> None:
-        """The sizes that scikit-learn checks of arrays in memory, for those that are elsewhere."""
-        samples = self._fewest_samples if reset else 1
-        for n, what, fewest in (shape[0], "sample(s)", samples), (shape[1], "feature(s)", 1):
-            if n < fewest:
-                raise ValueError(
-                    f"Found array with {n} {what} (shape={shape}) while a minimum of {fewest} is required."
-                )
 
     def _check_range(self, X: np.ndarray, reset: bool, start: int = 0) -> None:
         """Refuse rows outside of the range that the model is for; their numbers begin at `start`."""

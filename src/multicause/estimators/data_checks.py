@@ -34,7 +34,7 @@ def unmasked(X: Any, name: str, missing_as: float | None = None, way_out: str = 
 def unmasked_data(X: Any, estimator: str, allows_missing: bool) -> Any:
     """X without its mask, NaN where it was masked."""
     way_out = (
-        f"{estimator} has no place for missing values: fill them in first, for instance with X.filled(0), leave their "
+        f"{estimator} does not support missing values: fill them in first, for instance with X.filled(0), leave their "
         "rows out, or use LinCA or GSC, which take them."
     )
     return unmasked(X, "X", np.nan if allows_missing else None, way_out)
@@ -49,7 +49,7 @@ def naming_models_for_gaps(estimator: str) -> Iterator[None]:
         if "does not accept missing values" not in str(error):
             raise
         raise ValueError(
-            f"Input X contains NaN. {estimator} has no place for missing values: use GSC or LinCA, which take them and "
+            f"Input X contains NaN. {estimator} does not support missing values: use GSC or LinCA, which take them and "
             "fill them in (reconstruct), or fill them in first."
         ) from None
 
@@ -85,14 +85,21 @@ def refuse_magnitude(largest: float) -> None:
         )
 
 
+def refuse_too_small(shape: tuple[int, ...], fewest_samples: int) -> None:
+    """The sizes that scikit-learn checks of arrays in memory, for those that are elsewhere."""
+    for n, what, fewest in (shape[0], "sample(s)", fewest_samples), (shape[1], "feature(s)", 1):
+        if n < fewest:
+            raise ValueError(f"Found array with {n} {what} (shape={shape}) while a minimum of {fewest} is required.")
+
+
 def refuse_not_finite(answer: np.ndarray, name: str) -> None:
     """What rounding has made of parameters that no fit would learn, such as a damaged file's."""
     finite = np.isfinite(answer) if answer.dtype.kind == "f" else np.ones(1, dtype=bool)
     if not finite.all():
         row = int(np.argmin(finite.reshape(len(answer), -1).all(axis=1)))
         raise ValueError(
-            f"What {name} says of row {row} of X is not finite: its parameters, such as components_ and the noise, are "
-            "too far apart for floating-point numbers. Fit it again, or give it less extreme parameters."
+            f"The result of {name} for row {row} of X is not finite: its parameters, such as components_ and noise, "
+            "are too far apart for floating-point numbers. Fit it again, or give it less extreme parameters."
         )
 
 

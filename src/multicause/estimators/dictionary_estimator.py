@@ -46,7 +46,7 @@ class DictionaryEstimator(InformationCriteria, SelectingEstimator):
     init: Any = None
     annealing: Any = None
 
-    _parameter_names: ClassVar[tuple[str, ...]] = DictionaryParams._fields  # what `fixed` and `init` may name
+    _parameter_names: ClassVar[tuple[str, ...]] = DictionaryParams._fields  # with any settings
     _parameter_constraints = {
         **SelectingEstimator._parameter_constraints,
         "n_components": [COUNT, None],

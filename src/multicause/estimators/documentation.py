@@ -12,68 +12,68 @@ ARGUMENTS = {
     "n_candidates": """int, "auto" or None, default="auto"
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer); None keeps all.""",
     "max_active": """int or "auto", default="auto"
-        Most latents gamma that are active at once. "auto" allows five; all of them with n_candidates=None, or where all
-        of at most ten latents are candidates. Where `start` searches, it allows one more, and candidates as well where
-        all of them may be active, as long as more than 1 % of the posterior mass has as many latents as are allowed
-        and there are at most 1024 states: see `truncation_`.""",
+        Largest number gamma of active latents. "auto" allows five, or all latents with n_candidates=None or if at most
+        ten latents are all candidates. If `start` searches, it raises the number (and that of the candidates, if all of
+        them may be active) while more than 1 % of the posterior mass has as many active latents as are allowed, up to
+        1024 states: see `truncation_`.""",
     "selection": """{"auto", "greedy", "model-based"} or GPSelect, default="auto"
-        What chooses the candidates: greedy selection, which takes one latent after the other, each judged beside those
-        before it; the paper's selection function, which judges each latent by itself; or a function that is learned
-        jointly. "auto" is greedy where components add up under Gaussian noise,
-        but not while they are annealed: hot posteriors are of many latents.""",
+        How candidates are chosen: greedily, one latent at a time, each judged given those chosen before; by the paper's
+        selection function, which judges each latent by itself; or by a function that is learned jointly with the
+        model. "auto" is greedy for sums of components with Gaussian noise, unless the fit is annealed: at high
+        temperatures many latents are active.""",
     "singletons": """bool, default=True
-        Also consider every latent on its own, candidate or not: a latent that selection overlooks is then still found
-        where it is alone. False saves a little time where there are thousands of latents.""",
+        Also consider every state of a single latent, candidate or not, so that a latent missed by the selection is
+        still found where it is alone. False saves a little time if there are thousands of latents.""",
     "fit_intercept": """bool or "auto", default="{default}"
-        Learn b, what is there where no latent is active: components and activations do then not depend on an offset of
-        the data. Without it b is 0, as in the papers. "auto" learns it unless the start is one of the papers':
-        start="random", or `init`.""",
+        Learn an intercept b, the mean of the data when no latent is active, so that components and activations do not
+        depend on an offset of the data. Otherwise b is 0, as in the papers. "auto" learns it unless the fit starts as
+        in the papers, by start="random", or from values in `init`.""",
     "activation_type": """{"individual", "shared"}, default="individual"
         One activation probability per latent, or one for all.""",
     "fixed": """name of a parameter or tuple of them, default=()
-        Parameters held at their initial values, which `init` must then give: {parameters}.""",
+        Parameters that are kept at their initial values, which must then be in `init`: {parameters}.""",
     "init": """dict or None, default=None
-        Initial values of parameters by their names, {parameters}; what is not given follows from the data's mean and
-        variance.""",
+        Initial values of parameters by their names, {parameters}; the others are chosen from the mean and variance of
+        the data.""",
     "start": """{"search", "random"}, default="search"
-        Where EM starts. "search" first grows components, on at most some thousand rows, from what is left unexplained,
-        and moves those that are missed least, as long as the free energy rises; "random" draws them about the data's
-        mean, as the papers do. Where `init`, `annealing`, `warm_start` or a selection that is learned say how to
-        begin, nothing is searched.""",
+        Where EM starts. "search" first learns on at most a few thousand rows: it grows components from what is left
+        unexplained, and moves the least needed ones as long as the free energy rises. "random" draws components around
+        the mean of the data, as the papers do. There is no search with `init`, `annealing`, `warm_start` or a learned
+        selection.""",
     "annealing": """Annealing, float or None, default=None
         Schedule of temperatures, parameter noise and data classification over the `max_iter` iterations; a number is
-        the first temperature, 13 is Annealing(13). An annealed fit ignores `tol`. Its `classification` drops, towards
-        the end, data points that need more than max_active latents: set it where many do, and their number cannot be
-        raised.""",
+        the initial temperature: 13 is Annealing(13). An annealed fit ignores `tol`. Its `classification` drops data
+        points that need more than max_active latents towards the end: use it if there are many of them and max_active
+        cannot be raised.""",
     "monotone": """bool or "auto", default="auto"
-        "auto" halves an M-step after which the free energy is smaller, as it may be where candidates change, unless
-        `annealing` or a selection that is learned move the goal: the free energy never falls. True keeps a training
-        point's last candidates as well, where they explain it better; new data have none, so that `score` can then be
-        below the last free energy, also on the training data. False takes each step as it comes, as the papers do, and
-        keeps the last parameters even where earlier ones have a larger free energy: `stop_` and a warning say so.""",
+        "auto" halves M-steps that lower the free energy, as they may when candidates change, so that it never falls;
+        not with `annealing` or a learned selection, which change the objective. True also keeps the last candidates of
+        a training point if they explain it better; new data have none, so that `score` may then be lower than the last
+        free energy, even on the training data. False takes every step as it is, like the papers, and keeps the last
+        parameters even if earlier ones have a larger free energy: `stop_` and a warning then say so.""",
     "max_iter": """int, default={default}
         Most EM iterations; exactly as many for an annealed fit.""",
     "tol": """float, default={default}
-        Stop when the free energy per data point gains less, twice in a row. 0 runs all iterations.""",
+        Stop when the free energy per data point rises by less than this twice in a row. 0 runs all iterations.""",
     "learning_decay": """float, default={default}
         kappa of `partial_fit`, in (0.5, 1]: batch t moves the statistics by rho_t = (t + learning_offset)^-kappa.""",
     "learning_offset": """float, default={default}
-        How little the first batches of `partial_fit` move the statistics.""",
+        The larger, the less the first batches of `partial_fit` move the statistics.""",
     "n_init": """int, default=1
-        Fits from different starts, of which the one with the largest free energy is kept.""",
+        Number of fits from different starts; the one with the largest free energy is kept.""",
     "warm_start": """bool, default=False
-        Start from the parameters of the last fit. To go on to the bit after a cut, use `fit(resume=True)`.""",
+        Start from the parameters of the last fit. To resume an interrupted fit exactly, use `fit(resume=True)`.""",
     "random_state": """int, RandomState instance or None, default=None
-        Seed of everything that is drawn at random.""",
+        Seed of the random numbers.""",
     "n_jobs": """int or None, default=None
-        Threads; None uses all cores, other than in scikit-learn, where it stands for one: threads share the data, and
-        results do not depend on their number. Give 1 where processes run side by side already.""",
+        Number of threads. None uses all cores, unlike in scikit-learn, where it means one: threads share the data, and
+        results do not depend on their number. Use 1 if several processes already run in parallel.""",
     "verbose": """int, default=0
-        1 shows progress, on a terminal and in a notebook. The logger "multicause" tells of fits (INFO) and of each
-        iteration (DEBUG), whatever this is.""",
+        1 shows progress, on a terminal and in a notebook. The logger "multicause" logs fits (INFO) and iterations
+        (DEBUG) regardless.""",
     "device": """{"cpu", "cuda", "auto"}, default="cpu"
-        Where E-steps are computed: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand and
-        the data are many. Arrays of CuPy, or of any library that shares them by DLPack, stay on the GPU.""",
+        Where E-steps are computed: on the CPU, or on an NVIDIA GPU through CuPy; "auto" uses a GPU if there is one and
+        the data set is large. Arrays of CuPy, or of any library that supports DLPack, stay on the GPU.""",
 }
 ATTRIBUTES = {
     "components_": """ndarray of shape (n_components, n_features)
@@ -83,26 +83,27 @@ ATTRIBUTES = {
     "noise_variance_": """float
         The noise variance sigma^2.""",
     "intercept_": """ndarray of shape (n_features,)
-        The intercept b, where it was learned or given.""",
+        The intercept b, if it was learned or given.""",
     "slab_mean_": """ndarray of shape (n_components,)
         The means mu of the coefficients.""",
     "slab_covariance_": """ndarray of shape (n_components,)
         The variances psi of the coefficients.""",
     "free_energy_": """ndarray of shape (n_iter_ + 1,)
-        Mean truncated log-likelihood (the ELBO) at each E-step; the last value belongs to the learned parameters. Where
-        the free energy fell, the best iteration is gone back to, and its value is there once more, at the end.""",
+        Mean truncated log-likelihood (the ELBO) at each E-step; the last value belongs to the learned parameters. If
+        the free energy fell, the best parameters are restored, and their value is repeated at the end.""",
     "n_iter_": """int
-        Number of iterations done.""",
+        Number of iterations.""",
     "stop_": """Stop
         Why the fit ended.""",
     "truncation_": """KeptStates
-        The candidates H' and the most active latents gamma of the fit, a named tuple (n_candidates, max_active).""",
+        The number of candidates H' and the largest number gamma of active latents in the fit, a named tuple
+        (n_candidates, max_active).""",
     "unused_components_": """ndarray of int
-        Indices of the components that not even one data point is expected to use, after `fit`.""",
+        Indices of the components that are expected to be active in less than one data point, after `fit`.""",
     "stream_": """dict
-        What `partial_fit` goes on from, where it was called.""",
+        The state that `partial_fit` continues from, after it was called.""",
     "selection_function_": """SelectionFunction
-        The selection function that was learned, where `selection` is a GPSelect.""",
+        The learned selection function, if `selection` is a GPSelect.""",
     "n_features_in_": """int
         Number of features seen in `fit`.""",
     "feature_names_in_": """ndarray of shape (n_features_in_,)

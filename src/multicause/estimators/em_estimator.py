@@ -12,7 +12,7 @@ import numpy as np
 from multicause import interrupts
 from multicause._compat import CALLER, StrOptions
 from multicause.backends.cuda import DeviceError
-from multicause.estimators.base import COUNT, NOT_NEGATIVE, FittedModel, MulticauseEstimator, seed_of
+from multicause.estimators.base import COUNT, NOT_NEGATIVE, MulticauseEstimator, seed_of
 from multicause.estimators.data_checks import refuse_too_many
 from multicause.estimators.kept_fits import Keeping
 from multicause.estimators.learned_checks import check_floats
@@ -25,7 +25,7 @@ from multicause.learning.em.schedules import Schedule
 from multicause.learning.initialisation.moments import data_moments
 from multicause.learning.not_finite import NotFinite
 from multicause.learning.resumed import check_iterate, check_kept, check_outcome
-from multicause.models import DataMoments, SpikeSlabMax
+from multicause.models import DataMoments
 from multicause.models.base import calling
 from multicause.posteriors.base import Posterior, PreparedPosterior
 from multicause.selection import GPSelect, SelectionFunction
@@ -56,6 +56,13 @@ class Fit(NamedTuple):
         """First parameters, and how to learn on from them."""
         started = self.start(em, rng)
         return started if isinstance(started, Started) else Started(started, em.posterior)
+
+
+class FittedModel(NamedTuple):
+    """A model of `multicause.models`, and the parameters that were learned."""
+
+    model: Any
+    params: Any
 
 
 @dataclass(eq=False, repr=False)
@@ -106,7 +113,7 @@ class EMEstimator(MulticauseEstimator):
         X = self._validate_fitted(X)
         model, params = self.fitted_model()
         S = self._check_latents(S)
-        if not isinstance(model, SpikeSlabMax) and not np.isin(S, (0.0, 1.0)).all():
+        if not getattr(model, "states_have_coefficients", False) and not np.isin(S, (0.0, 1.0)).all():
             raise ValueError("S must hold states of zeros and ones. Got other numbers: round them, S > 0.5.")
         return model.log_joint(params, np.asarray(X, dtype=np.float64), S)
 
@@ -170,7 +177,7 @@ class EMEstimator(MulticauseEstimator):
             return self._learn_components(n_components, X, weights, keeping)
         except MemoryError as error:
             raise MemoryError(
-                f"{type(self).__name__} has not enough memory for n_components={n_components:,} and the "
+                f"{type(self).__name__} ran out of memory for n_components={n_components:,} and the "
                 f"{X.shape[1]:,} columns of X ({error}). Ask for fewer components."
             ) from error
 
@@ -246,8 +253,8 @@ class EMEstimator(MulticauseEstimator):
                 asked = "warm_start=True" if self.warm_start else "partial_fit"
                 way_out = "Set warm_start=False to start anew." if self.warm_start else "Start anew with a clone."
                 raise ValueError(
-                    f"{asked} goes on from {name}_ of shape {np.shape(old)}, but the settings and the columns of X now "
-                    f"ask for {np.shape(new)}. {way_out}"
+                    f"{asked} continues from {name}_ of shape {np.shape(old)}, but the settings and the columns of X "
+                    f"now ask for {np.shape(new)}. {way_out}"
                 )
         return params
 

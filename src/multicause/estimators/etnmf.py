@@ -29,19 +29,19 @@ class ETNMF(TruncatedDictionaryEstimator):
         s_h ~ Bernoulli(pi_h),   y ~ N(sum_h s_h W_h, sigma^2 I),   W >= 0                [ET eq. 22-27]
                           or   y_d ~ Poisson(b + sum_h s_h W_hd)
 
-    Poisson noise is for counts that add up: photons, words, spikes. The fit is then the truncated sibling of
-    non-negative matrix factorisation with the Kullback-Leibler loss.
+    Poisson noise is for counts that add up: photons, words, spikes. The model then corresponds to non-negative matrix
+    factorisation with the Kullback-Leibler loss.
 
     Parameters
     ----------
     noise : {"gaussian", "poisson"}, default="gaussian"
-        The noise about the sum. Poisson noise needs non-negative data, whole numbers or not.
+        The noise around the sum. Poisson noise needs non-negative data, not necessarily integers.
     field_update : {"multiplicative", "clamped"}, default="multiplicative"
-        M-step of the components under Gaussian noise: twenty multiplicative steps, under which the free energy never
-        falls, or the unconstrained solution with negative entries set to zero.
+        M-step of the components with Gaussian noise: twenty multiplicative steps, which never lower the free energy, or
+        the unconstrained solution with negative entries set to zero.
     allow_negative : bool, default=False
-        Accept negative data: Gaussian noise about a background of zero makes half of it negative. The components are
-        non-negative all the same.
+        Accept negative data: with Gaussian noise, half of the values of a zero background are negative. The components
+        stay non-negative.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class ETNMF(TruncatedDictionaryEstimator):
     noise_variance_ : float
         The noise variance sigma^2, with Gaussian noise.
     background_ : float
-        The rate b where no latent is active, with Poisson noise.
+        The rate b when no latent is active, with Poisson noise.
     truncation_
 
     References

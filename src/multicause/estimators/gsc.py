@@ -21,9 +21,9 @@ class GSC(InterceptEstimator):
 
         s_h ~ Bernoulli(pi_h),   z ~ N(mu, Psi),   y ~ N(b + sum_h s_h z_h W_h, Sigma)      [GSC eq. 1-3]
 
-    Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
-    (Except where both posterior="factored" and noise="full".) The intercept b is learned along with the components;
-    `fit_intercept=False` keeps it at 0, as in the paper.
+    NaN entries of X are missing values: they are left out of the likelihood, and `reconstruct` fills them in.
+    (This does not work with both posterior="factored" and noise="full".) The intercept b is learned along with the
+    components; `fit_intercept=False` keeps it at 0, as in the paper.
 
     Parameters
     ----------
@@ -31,8 +31,8 @@ class GSC(InterceptEstimator):
         Candidates H' kept per data point. "auto" keeps ten (all, if there are fewer), or six by greedy selection; None
         keeps all.
     posterior : {"truncated", "exact", "factored"}, default="truncated"
-        Exact among the candidates; over all 2^H states; or a product over the latents (mean field), which is fast but
-        blind to explaining away. The last two consider all latents, whatever `n_candidates` and `max_active` are.
+        Exact among the candidates; exact over all 2^H states; or a product over the latents (mean field), which is fast
+        but cannot represent explaining away. The last two ignore `n_candidates` and `max_active`.
     noise : {"isotropic", "diagonal", "full"}, default="isotropic"
         Sigma: one variance, one per feature, or any covariance.
     slab : {"diagonal", "full"}, default="diagonal"
@@ -48,11 +48,11 @@ class GSC(InterceptEstimator):
     activation_
     slab_mean_
     slab_covariance_ : ndarray of shape (n_components,) or (n_components, n_components)
-        The variances of the coefficients, or their covariance Psi where slab="full".
+        The variances of the coefficients, or their covariance Psi if slab="full".
     noise_variance_ : float or ndarray of shape (n_features,)
-        The noise variance; the diagonal of Sigma where noise="full".
+        The noise variance; the diagonal of Sigma if noise="full".
     noise_covariance_ : ndarray of shape (n_features, n_features)
-        Sigma, only where noise="full".
+        Sigma, only if noise="full".
     intercept_
     truncation_
 
@@ -131,7 +131,7 @@ class GSC(InterceptEstimator):
         for what, wanted in refused.items():
             if wanted:
                 raise ValueError(
-                    f"GSC(posterior='factored') treats every latent on its own and has no place for {what}. "
+                    f"GSC(posterior='factored') treats latents independently and does not support {what}. "
                     "Use posterior='truncated'."
                 )
         return FactoredPosterior()

@@ -40,8 +40,8 @@ class InvECA(SelectingEstimator):
         p(owner of d = h) = alpha_h(d - x_h) / (1 + sum of the masks of all objects that cover d)
         y_d ~ N(w_owner, sigma^2)                                                                    [GPS §5.3]
 
-    Learns what objects look like, their masks, how often they are there, the background and the noise. For each image a
-    few components are considered, each at its best few placements; the owners of the pixels are summed out.
+    Learns the objects' appearance, masks and frequencies, the background and the noise. For each image a few components
+    are considered, each at its few best placements; which object owns a pixel is summed out.
 
     Parameters
     ----------
@@ -50,49 +50,49 @@ class InvECA(SelectingEstimator):
     component_shape : (int, int), default=(8, 8)
         Height and width of a component.
     image_shape : (int, int), (int, int, int) or None, default=None
-        Height and width of the images, and the numbers per pixel. None: X is given as images.
+        Height and width of the images, and optionally the number of channels. None if X is not flat.
     n_candidates : int or None, default=5
         Components H' considered per image; None considers all.
     n_placements : int, default=2
-        Placements considered of each.
+        Placements considered per component.
     max_active : int or None, default=None
         Most objects at once; None allows all candidates.
     selection : {"model-based"} or GPSelect, default="model-based"
-        How components are looked for at every place: by how well they match the pixels there, or by a function of the
-        pixels that is learned jointly, shared by all places. Its kernel compares single pixels' values; without a
-        `rank` all features of a window are used. GPSelect(whole_images=True) learns a function of the whole image for
-        each place instead, as the paper does.
+        How placements are scored: by how well a component matches the pixels there, or by a function of the pixels,
+        shared by all placements, that is learned jointly. Its kernel compares the values of single pixels; without a
+        `rank`, all features of a window are used. GPSelect(whole_images=True) instead learns a function of the whole
+        image for each placement, as in the paper.
     init : {"recurring", "random"} or dict, default="recurring"
-        Where components start: at patches of the images that are seen elsewhere, too; drawn at random, independent of
-        what images show; or there, but for the values given by their names, such as {"components": W}.
+        Initial components: patches that recur in the images, or drawn at random, independently of the images. A dict
+        gives initial values by name, such as {"components": W}; the others are drawn at random.
     search : bool, default=True
-        Look, from there and before all images are learned from, for objects that were missed: components that share an
-        object with another, or show two, are put where images are badly explained, and moved in their windows to where
-        they reach all places; on a sample of the images, as long as the free energy rises. False learns from the start
-        itself, as the paper does. Values given by `init` are never searched from.
+        Search for objects that the initial components miss before learning from all images: on a sample of the images,
+        components that share an object with another or show two are moved to where images are poorly explained, and
+        shifted within their windows so that they reach all placements, as long as the free energy rises. False omits
+        the search, as in the paper; so does a dict given as `init`.
     annealing : Annealing, float or None, default=None
         Schedule of temperatures over the `max_iter` iterations; an annealed fit ignores `tol`. Parameter noise and data
-        classification are not for objects at places, and refused.
+        classification are not supported.
     tol : float, default=0.05
-        Stop when the free energy per image gains less, twice in a row. 0 runs all iterations.
+        Stop when the free energy per image rises by less than this twice in a row. 0 runs all iterations.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, height, width) or (n_components, height, width, n_channels)
-        What the objects look like.
+        The appearance of the objects.
     masks_ : ndarray of shape (n_components, height, width)
-        alpha; of an object alone before the background a pixel shows it with probability alpha / (1 + alpha).
+        alpha; a pixel of a single object in front of the background shows it with probability alpha / (1 + alpha).
     activation_
     background_ : ndarray of shape (n_channels,)
-        What the background looks like.
+        The mean of the background.
     noise_variance_ : float
         The noise variance sigma^2.
     selection_function_ : PlaceSelectionFunction or ImageSelectionFunction
-        The function from images to places that was learned, where `selection` is a GPSelect.
+        The learned function from images to placements, if `selection` is a GPSelect.
     image_shape_ : ndarray of shape (3,)
-        Height, width and numbers per pixel of the images.
+        Height, width and channels of the images.
     n_features_in_ : int
-        Numbers per image.
+        Number of features per image.
 
     References
     ----------
@@ -203,7 +203,7 @@ class InvECA(SelectingEstimator):
             if X.ndim not in (3, 4):
                 raise ValueError(
                     "InvECA needs images, (n_samples, height, width) or (n_samples, height, width, n_channels), or "
-                    f"image_shape beside flat ones. Got X of shape {X.shape}."
+                    f"image_shape for flat ones. Got X of shape {X.shape}."
                 )
             shape = _image_shape(X.shape[1:])
             X = X.reshape(len(X), -1)
@@ -273,8 +273,7 @@ class InvECA(SelectingEstimator):
         annealing = Annealing.of(self.annealing)
         if annealing is not None and (annealing.parameter_noise or annealing.classification):
             raise ValueError(
-                "InvECA takes an Annealing without parameter_noise and classification: objects at places have neither. "
-                f"Got {self.annealing}."
+                f"InvECA supports no parameter_noise and no classification in its Annealing. Got {self.annealing}."
             )
         floor = _RELATIVE_NOISE_FLOOR * float(moments.variance.mean())
         model = self._build(n_components, floor if floor > 0.0 else 1e-12)

@@ -16,7 +16,7 @@ class LinCA(InterceptEstimator):
 
         s_h ~ Bernoulli(pi_h),   y ~ N(b + sum_h s_h W_h, sigma^2 I)                      [ET eq. 22, 24, 25]
 
-    Entries of X that are NaN are missing: they take no part in the likelihood, and `reconstruct` fills them in.
+    NaN entries of X are missing values: they are left out of the likelihood, and `reconstruct` fills them in.
     The intercept b is learned along with the components; `fit_intercept=False` keeps it at 0, as in the paper.
 
     Attributes

@@ -17,27 +17,29 @@ from multicause.models.superpositions import Smoothing
 @documented
 @dataclass(eq=False, repr=False)
 class MCA(TruncatedDictionaryEstimator):
-    """Maximal causes analysis: causes of which the strongest wins in each dimension.
+    """Maximal causes analysis: in each dimension, the strongest active cause determines the mean.
 
         s_h ~ Bernoulli(pi_h),   y_d ~ p(y_d | mean max_h s_h W_hd),   W >= 0           [ET eq. 22, 29-31; MCA eq. 1-3]
 
-    The M-step W_hd = sum <A_hd> y_d / sum <A_hd>, the same for all noise, weighs each data point by how far latent h is
-    the maximum there; the smooth maximum behind A sharpens as the temperature of `annealing` falls. It is a fixed-point
-    step that goes uphill, but may go too far: such steps are halved (see `monotone`).
+    The M-step W_hd = sum <A_hd> y_d / sum <A_hd>, the same for all kinds of noise, weights each data point by the
+    degree to which latent h is the maximum there; the smooth maximum behind A sharpens as the temperature of
+    `annealing` falls. It is a fixed-point step in an ascent direction that may overshoot; steps that do are halved (see
+    `monotone`).
 
-    With Gaussian noise, annealing goes further than the papers: while hot, latents add up rather than hide each other,
-    and components learn most from data points that a single one explains; `smoothing` takes that back. Free energies
-    are those of this other model until T is 1. Data that never show a cause alone are better learned with Poisson
-    noise, or from several starts without annealing.
+    With Gaussian noise, annealing differs from the papers: at high temperatures latents add up rather than hide one
+    another, and components learn most from data points that a single one explains; `smoothing` undoes this. Until the
+    temperature is 1, free energies are those of this modified model. Data that never show a cause alone are better
+    learned with Poisson noise, or from several starts without annealing.
 
     Parameters
     ----------
     noise : {"gaussian", "gaussian-diagonal", "poisson", "bernoulli", "exponential"}, default="gaussian"
-        The noise about the maximum: one variance, or one for each feature; counts; zeros and ones; powers and waiting
-        times. Data must lie in its range, but need not be whole numbers.
+        The noise around the maximum: Gaussian with one variance, or one for each feature; Poisson for counts; Bernoulli
+        for zeros and ones; exponential for powers and waiting times. Data must lie in its range, but need not be
+        integers.
     smoothing : multicause.models.Smoothing or None, default=None
-        What becomes of the maximum while `annealing` is hot. `Smoothing(judging=False, emphasis=False)` follows the
-        paper to the letter, `Smoothing(learning=False)` the paper of 2008. None is `Smoothing()`.
+        How the maximum is smoothed at temperatures above 1. `Smoothing(judging=False, emphasis=False)` is exactly that
+        of the paper, `Smoothing(learning=False)` that of the paper of 2008. None is `Smoothing()`.
 
     Attributes
     ----------
@@ -46,8 +48,8 @@ class MCA(TruncatedDictionaryEstimator):
     noise_variance_ : float or ndarray of shape (n_features,)
         The noise variance sigma^2, with Gaussian noise.
     background_ : float
-        The mean where no latent is active, with other noise. It is held at its initial value: 0 for Poisson noise,
-        0.001 for Bernoulli, a thousandth of the data's mean for exponential noise, or what `init` gives.
+        The mean when no latent is active, with other noise. It is not learned: 0 for Poisson noise, 0.001 for Bernoulli
+        noise, a thousandth of the mean of the data for exponential noise, unless `init` gives it.
     truncation_
 
     References

@@ -33,33 +33,33 @@ class MCA3(PoissonMCAEstimator):
 
         s_h ~ Bernoulli(pi_h),   y_d ~ Poisson(max_h s_h W_hd)                                    [MCA eq. 1-3]
 
-    Every state of at most three latents is weighed for every data point; the number of states grows with the cube of
-    `n_components`.
+    Every state of at most three active latents is evaluated for every data point; the number of states grows with the
+    cube of `n_components`.
 
     Parameters
     ----------
     cooling : Annealing, ConditionalCooling, "auto" or None, default="auto"
-        Temperatures of the fit. "auto" cools from 0.4 D + 1 to 1.5 in 200 iterations at most, with parameter noise
-        of 0.18 of a component's brightness until the last temperature: without it a fifth of the fits on bars ends in a
-        local optimum. After init="online" it cools from 6 at most, a step at a time, whenever the components have
-        converged, which is the paper's way: `ConditionalCooling(0.4 * D + 1)`. None learns at temperature 1.
+        Temperatures of the fit. "auto" cools from 0.4 D + 1 to 1.5 in at most 200 iterations, with parameter noise of
+        0.18 of a component's brightness until the last temperature: without it, a fifth of the fits on bars end in a
+        local optimum. After init="online" it cools from at most 6, lowering the temperature whenever the components
+        have converged, as in the paper: `ConditionalCooling(0.4 * D + 1)`. None learns at temperature 1.
     init : {"random", "online"} or dict, default="random"
-        Where components come from: drawn at random, |N(1, 1/3)| scaled to twice the mean that a component should have
-        if two of equal brightness are active on average (4 for the standard bars of value 10); or learned first, one
-        pattern after the other, by `RestrictedMCA(solver="online")`. Or initial values of "components" and "activation"
-        by their names. One latent is active on average where nothing else is given.
+        Initial components: drawn at random, |N(1, 1/3)| scaled to twice the mean that a component should have if two of
+        equal brightness are active on average (4 for the standard bars of value 10); or learned beforehand by
+        `RestrictedMCA(solver="online")`. Or a dict of initial values of "components" and "activation". Unless given,
+        the activation is such that one latent is active on average.
     max_iter : int, default=1000
-        Most EM iterations; replaces the `n_steps` of a `ConditionalCooling`, and is what an `Annealing` stretches to.
+        Most EM iterations; replaces the `n_steps` of a `ConditionalCooling`, and is the length of an `Annealing`.
     n_init : int, default=1
-        Fits from different starts. The one with the largest free energy over the better-explained half of the data is
-        kept: over all data, points of many latents would prefer components that merge several.
+        Number of fits from different starts. The one with the largest free energy over the better-explained half of the
+        data is kept: over all data, points with many active latents would favour components that merge several.
 
     Attributes
     ----------
     components_
     activation_
     alpha_ : float
-        The factor on states of three latents in the update of `activation_`, which makes up for data of more.
+        The factor on states of three latents in the update of `activation_`, which corrects for data points with more.
 
     References
     ----------

@@ -21,30 +21,31 @@ COOLING = Annealing(initial=3.0, hold=0.0, settle=0.4)
 @documented
 @dataclass(eq=False, repr=False)
 class NonlinearGSC(DictionaryEstimator):
-    """Nonlinear spike-and-slab sparse coding: latents with coefficients, of which the strongest wins in each feature.
+    """Nonlinear spike-and-slab sparse coding: latents with coefficients that combine by their maximum.
 
         s_h ~ Bernoulli(pi_h),   z_h ~ N(mu_h, psi_h),   y ~ N(max(0, max_h s_h z_h W_h), sigma^2 I),   W >= 0
                                                                                           [GPS §5.1, model C]
 
-    The expectations of its E-step are taken by Gibbs sampling among the candidates of each data point; each coefficient
-    is drawn from its exact conditional distribution, which is Gaussian on each of up to D + 1 pieces. The random
-    numbers of a data point follow from its values: answers do not depend on the data beside it, nor on `random_state`.
+    The expectations of its E-step are estimated by Gibbs sampling among the candidates of each data point; each
+    coefficient is drawn from its exact conditional distribution, which is Gaussian on each of up to D + 1 pieces. The
+    random numbers of a data point are derived from its values, so that its posterior depends neither on other data
+    points nor on `random_state`.
 
     Parameters
     ----------
     selection : {"model-based"} or GPSelect, default="model-based"
-        What chooses the candidates: the model's own selection function, or one that is learned jointly.
+        How candidates are chosen: by the model's own selection function, or by one that is learned jointly.
     n_sweeps : int, default=10
-        Gibbs sweeps over the candidates from which expectations are taken.
+        Number of Gibbs sweeps over the candidates from which expectations are computed.
     n_burn_in : int, default=10
-        Gibbs sweeps before them, from all latents off, while the weight of the data grows.
+        Number of Gibbs sweeps before these, starting with all latents off; the likelihood is phased in meanwhile.
     annealing : Annealing, float, "auto" or None, default="auto"
-        Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`. The likelihood alone is taken to
-        the power of the inverse temperature. "auto" is Annealing(3.0, hold=0.0, settle=0.4), but None for a fit that
+        Cooling schedule over the `max_iter` iterations; an annealed fit ignores `tol`. Only the likelihood is raised to
+        the power of the inverse temperature. "auto" is Annealing(3.0, hold=0.0, settle=0.4), or None for a fit that
         starts from given components (`init`, `warm_start`). On bars, two fits in five without it merge components.
     n_init : int, default=1
-        Fits from different starts, of which the one with the largest free energy is kept. Worth its time where
-        coefficients vary widely (a standard deviation of half their mean).
+        Number of fits from different starts; the one with the largest free energy is kept. Worth its time if
+        coefficients vary widely (with a standard deviation of half their mean).
 
     Attributes
     ----------

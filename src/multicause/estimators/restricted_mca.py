@@ -33,32 +33,32 @@ PARAMETER_NOISE = 3e-4  # while components cool, of their brightness
 @documented
 @dataclass(eq=False, repr=False)
 class RestrictedMCA(PoissonMCAEstimator):
-    """Maximal causes analysis of causes that are equally frequent and equally strong, with Poisson noise.
+    """Maximal causes analysis with Poisson noise, for causes that are equally frequent and equally strong.
 
         s_h ~ Bernoulli(pi),   y_d ~ Poisson(max_h s_h W_hd),   sum_d W_hd = C                [MCA eq. 1-3, 19]
 
-    Every state of at most two latents is weighed for every data point. Learning in batches is R-MCA2 (eq. 21, 22),
-    learning pattern by pattern R-MCA_NN (eq. 25).
+    Every state of at most two active latents is evaluated for every data point. Batch learning is R-MCA2 (eq. 21, 22),
+    online learning R-MCA_NN (eq. 25).
 
     Parameters
     ----------
     solver : {"batch", "online"}, default="batch"
-        Annealed EM over all data, or one pattern after the other, drawn at random.
+        Annealed EM over all data, or updates from one randomly drawn pattern at a time.
     activation : float or None, default=None
-        The fixed activation probability pi of every latent; None lets two be active on average.
+        The fixed activation probability pi of every latent; None is such that two are active on average.
     field_sum : float or "auto", default="auto"
-        The fixed sum C of every component. "auto" takes the sum that explains the data's mean and variance if latents
-        of equal brightness are active two at a time on average: 50 for the standard bars of value 10.
+        The fixed sum C of every component. "auto" is the sum that explains the mean and variance of the data if two
+        latents of equal brightness are active on average: 50 for the standard bars of value 10.
     cooling : ConditionalCooling, Annealing, "auto" or None, default="auto"
-        Temperatures of solver="batch". "auto" cools from 0.7 D + 1 to 1.5, a step at a time, whenever the components
-        have converged, with parameter noise of 0.0003 of a component's brightness, so that those that became equal
-        while hot can part again; None learns at temperature 1.
+        Temperatures of solver="batch". "auto" cools from 0.7 D + 1 to 1.5, lowering the temperature whenever the
+        components have converged, with parameter noise of 0.0003 of a component's brightness, so that components that
+        became equal at high temperatures can separate again; None learns at temperature 1.
     temperature : float, default=16.0
         The temperature of solver="online".
     final_temperature : float or None, default=None
-        To which the temperature of solver="online" falls, in equal steps over the patterns that `fit` presents; with a
-        small `learning_rate` the network then does as the batch algorithm. None keeps it constant, as `partial_fit`
-        does, which knows no end.
+        The temperature that solver="online" ends with, after equal steps over the patterns that `fit` presents; with a
+        small `learning_rate`, the network then finds what the batch algorithm finds. None keeps it constant, as
+        `partial_fit` always does.
     learning_rate : float, default=1.0
         Step of solver="online": the share of a pattern that is added to the component that explains it.
     weight_noise : float, default=0.02
@@ -68,11 +68,11 @@ class RestrictedMCA(PoissonMCAEstimator):
     init : dict or None, default=None
         Initial "components", scaled to the sum C; None draws |N(1, 1/3)|.
     max_iter : int, default=1000
-        Most EM iterations of solver="batch"; replaces the `n_steps` of a `ConditionalCooling`, and is what an
-        `Annealing` stretches to.
+        Most EM iterations of solver="batch"; replaces the `n_steps` of a `ConditionalCooling`, and is the length of an
+        `Annealing`.
     n_init : int, default=1
-        Fits from different starts. The one with the largest free energy over the better-explained half of the data is
-        kept: over all data, points of many latents would prefer components that merge several.
+        Number of fits from different starts. The one with the largest free energy over the better-explained half of the
+        data is kept: over all data, points with many active latents would favour components that merge several.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class RestrictedMCA(PoissonMCAEstimator):
     field_sum_ : float
         The sum C of every component.
     n_presentations_ : int
-        Patterns presented one by one so far.
+        Number of patterns presented so far by online learning.
     free_energy_ : ndarray of shape (n_iter_ + 1,)
         Mean truncated log-likelihood at each E-step, or after each of up to twenty blocks of presentations; the last
         value belongs to the learned parameters.

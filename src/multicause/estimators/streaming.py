@@ -39,9 +39,9 @@ class StreamingEstimator(DeviceEstimator):
 
             s <- (1 - rho_t) s + rho_t s_batch,   rho_t = (t + learning_offset)^-learning_decay
 
-        The first batch, which should be large, starts the model; after `fit`, its parameters are gone on from. Batches
-        of a few thousand rows serve well. `free_energy_` then holds one value, of the latest batch at the parameters
-        before it, and `n_iter_` the number of batches.
+        The first batch, which should be large, determines the start; after `fit`, learning continues from its
+        parameters. Batches of a few thousand rows work well. `free_energy_` then holds one value, that of the latest
+        batch under the parameters before it, and `n_iter_` the number of batches.
 
         Parameters
         ----------
@@ -50,7 +50,7 @@ class StreamingEstimator(DeviceEstimator):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the data points; all batches move the statistics alike, whatever their total weight.
+            Weights of the data points; every batch has the same influence, whatever its total weight.
 
         Returns
         -------
@@ -98,7 +98,7 @@ class StreamingEstimator(DeviceEstimator):
         for what, wanted in asked.items():
             if wanted:
                 raise ValueError(
-                    f"partial_fit of {type(self).__name__} sees each batch once and has no place for {what}. "
+                    f"partial_fit of {type(self).__name__} sees each batch once and does not support {what}. "
                     "Leave it out, or use fit."
                 )
 

@@ -37,11 +37,11 @@ class TruncatedEM(SelectingEstimator):
     - `n_components`: the number of latents H,
     - `init_params(moments, rng)`: first parameters, a NamedTuple; `moments` has the data's `mean` and `variance`,
     - `log_joint(params, Y, states)`: log p(s, y), (N, K), for states (K, H) or (N, K, H),
-    - `accumulate(params, Y, states, weights)`: sums over the data, a NamedTuple of arrays and numbers, in which a
-      data point's state counts by its weight, (N, K),
+    - `accumulate(params, Y, states, weights)`: sums over the data, a NamedTuple of arrays and numbers, in which each
+      state of a data point has its weight, (N, K),
     - `m_step(params, statistics)`: new parameters from these sums,
 
-    and, where it can, `selection_scores(params, Y)` (N, H), `superpose(params, states)` and `sample(params, n, rng)`.
+    and, optionally, `selection_scores(params, Y)` (N, H), `superpose(params, states)` and `sample(params, n, rng)`.
     `multicause.testing.check_model` checks a model against its own definition.
 
     Parameters
@@ -49,12 +49,12 @@ class TruncatedEM(SelectingEstimator):
     model : GenerativeModel
         The model.
     selection : {"auto", "model-based"} or GPSelect, default="auto"
-        What chooses the candidates: the model's `selection_scores`, or a function that is learned jointly. "auto" asks
-        the model where it has them, and learns where it does not.
+        How candidates are chosen: by the model's `selection_scores`, or by a function that is learned jointly. "auto"
+        uses `selection_scores` if the model has them.
     monotone : bool, default=False
-        Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
-        that the free energy never falls. New data have no last candidates: `score` can then be below the last free
-        energy, also on the training data. Either way a fit that fell keeps the parameters with the largest one.
+        Keep a training point's last candidates if they explain it better, and halve M-steps that overshoot, so that the
+        free energy never falls. New data have no last candidates: `score` may then be lower than the last free energy,
+        even on the training data. If the free energy falls, the parameters with the largest one are kept in any case.
 
     Attributes
     ----------

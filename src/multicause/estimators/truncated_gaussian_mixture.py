@@ -32,7 +32,7 @@ STARTS = 8  # of k-means, of which the one with the largest free energy is learn
 @documented
 @dataclass(eq=False, repr=False)
 class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
-    """Gaussian mixture in which each data point belongs to a few of the clusters only.
+    """Gaussian mixture in which each data point is shared by a few of the clusters only.
 
         p(y) = sum_c pi_c N(y; mu_c, Sigma_c)                                                    [GPS eq. 5.1]
         r_nc = pi_c N(y_n; mu_c, Sigma_c) / sum_c' pi_c' N(y_n; mu_c', Sigma_c')     for the candidates of y_n, else 0
@@ -45,29 +45,29 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
     n_components : int, default=1
         Number of clusters C.
     covariance_type : {"full", "diag", "spherical", "factor"}, default="full"
-        Shape of each Sigma_c: any covariance, one variance per feature, one variance, or a few directions in noise
-        that is alike in all directions (mixtures of probabilistic principal components).
+        Shape of each Sigma_c: any covariance, one variance per feature, one variance, or a few directions plus
+        isotropic noise (a mixture of probabilistic PCAs).
     n_factors : int or "auto", default="auto"
-        Where covariance_type="factor": most directions per cluster. "auto" keeps those whose variance clears the edge
-        that noise alone would reach in as many data points as belong to the cluster.
+        With covariance_type="factor": most directions per cluster. "auto" keeps those whose variance exceeds what noise
+        alone would reach in as many data points as the cluster has.
     noise : {"shared", "own"} or float, default="shared"
-        Where covariance_type="factor": one noise variance for all clusters, one for each, or a known variance.
+        With covariance_type="factor": one noise variance for all clusters, one for each, or a known variance.
     n_candidates : int or None, default=None
         Candidates C' kept per data point; None keeps all clusters.
     selection : {"model-based", "neighbours"} or GPSelect, default="model-based"
-        What chooses the candidates: the densities of the clusters' diagonals, or a function that is learned jointly.
-        Where covariance_type="factor" the densities themselves; "neighbours" looks them up for the neighbours of a data
-        point's last candidates alone, and starts from k-means on some of the data: time per iteration hardly grows
-        with the number of clusters, of which there should be hundreds.
+        How candidates are chosen: by the cluster densities with diagonal covariances (with covariance_type="factor",
+        the densities themselves), or by a function that is learned jointly. "neighbours", for covariance_type="factor",
+        evaluates only the neighbours of a data point's last candidates and starts from k-means on part of the data: the
+        time per iteration then hardly grows with the number of clusters, of which there should be hundreds.
     monotone : bool, default=False
-        Keep a training point's last candidates where they explain it better, and halve an M-step that went too far, so
-        that the free energy never falls. New data have no last candidates: `score` can then be below the last free
-        energy, also on the training data. Either way a fit that fell keeps the parameters with the largest one.
+        Keep a training point's last candidates if they explain it better, and halve M-steps that overshoot, so that the
+        free energy never falls. New data have no last candidates: `score` may then be lower than the last free energy,
+        even on the training data. If the free energy falls, the parameters with the largest one are kept in any case.
     reg_covar : float or "auto", default="auto"
         Added to all variances. "auto" is a millionth of the data's mean variance, so that the unit of the data does not
         matter.
     weights_init : array-like of shape (n_components,) or None, default=None
-        Initial weights of the clusters. What is not given comes from k-means.
+        Initial weights of the clusters. Initial values that are not given come from k-means.
     means_init : array-like of shape (n_components, n_features) or None, default=None
         Initial means.
     precisions_init : array-like or None, default=None
@@ -80,9 +80,9 @@ class TruncatedGaussianMixture(InformationCriteria, StreamingEstimator):
     means_ : ndarray of shape (n_components, n_features)
         The means mu, one row per cluster.
     covariances_ : ndarray
-        The covariances Sigma, of shape (n_components, n_features, n_features) where covariance_type="full",
-        (n_components, n_features) where "diag", (n_components,) where "spherical". Where "factor" they are written
-        out, (n_components, n_features, n_features); the noise is the smallest variance of each.
+        The covariances Sigma, of shape (n_components, n_features, n_features) if covariance_type is "full" or "factor",
+        (n_components, n_features) if "diag", (n_components,) if "spherical". With "factor", the noise is the smallest
+        eigenvalue of each.
 
     References
     ----------

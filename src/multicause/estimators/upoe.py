@@ -1,4 +1,4 @@
-"""Under-complete product of experts: probabilistic sequential independent components analysis."""
+"""Under-complete product of experts: probabilistic sequential independent component analysis."""
 
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
@@ -20,6 +20,7 @@ from multicause.execution.reproducible_matmul import tiled_product
 from multicause.execution.sources import row_source
 from multicause.learning import Outcome, Stop, run
 from multicause.learning.experts.batches import RunningMoments, learn_batch, moments_of
+from multicause.learning.experts.densities import fit_densities
 from multicause.learning.experts.joint import Backfitted, OneByOne, Together
 from multicause.learning.experts.pursuit import Pursuit, enough_points
 from multicause.learning.experts.white_data import WhiteData, as_it_is, block_rows, make_white
@@ -35,7 +36,6 @@ from multicause.models.product_of_experts import (
     project,
     projection_indices,
     sample,
-    whiten,
 )
 
 _ALGORITHMS = {"pursuit": Pursuit, "parallel": Together, "sequential": OneByOne, "backfitting": Backfitted}
@@ -64,64 +64,67 @@ class PreparedProduct(NamedTuple):
 @documented
 @dataclass(eq=False, repr=False)
 class UPoE(MulticauseEstimator):
-    """Under-complete product of experts: independent components with a density, found one after the other.
+    """Under-complete product of experts: independent components with densities, found one after the other.
 
         p(x) = prod_i N(v_i^T x; 0, 1) prod_j T_j(w_j^T x) |W W^T|^(1/2)                        [UPoE eq. 16]
 
-    x is the data made white. Each expert T_j is a density of one projection of it; directions without an expert are
-    Gaussian. With as many experts as dimensions this is independent components analysis.
+    x are the whitened data. Each expert T_j is the density of one projection of them; directions without an expert are
+    Gaussian. With as many experts as dimensions this is independent component analysis.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Most experts, at most the rank of the data; None sets no limit. Experts are added as long as each makes the data
-        more likely than a Gaussian in its place (the projection index is negative); `stop_` says whether that ended it.
+        Largest number of experts, at most the rank of the data; None sets no limit. Experts are added as long as each
+        makes the data more likely than a Gaussian in its place (the projection index is negative); `stop_` says whether
+        this ended the fit.
     algorithm : {"pursuit", "parallel", "sequential", "backfitting"}, default="parallel"
-        One expert after the other in orthogonal directions; or all at once from there on, free of orthogonality; or
-        each freed of orthogonality while the earlier ones stay; or while these move, too, from where they were, which
-        takes long. "parallel" explains data best, given a few hundred data points per dimension; with few, orthogonal
-        directions guard against learning chance.
+        "pursuit": one expert after the other, in orthogonal directions. "parallel": continue from there with all
+        experts at once, without the orthogonality constraint. "sequential": drop the constraint for each new expert
+        while the earlier ones stay fixed. "backfitting": update these as well, which takes long. "parallel" explains
+        data best, given a few hundred data points per dimension; with fewer, orthogonal directions guard against
+        overfitting.
     expert : {"student-t", "student-t-mixture"} or Expert, default="student-t"
-        What each projection is modelled by: heavy tails, or two modes. An Expert of `multicause.models`, or one
-        of your own, is where the search starts: it says what to look for, and is then fitted to what was found.
+        Density of each projection: with heavy tails, or with two modes. An Expert of `multicause.models`, or your own,
+        is the initial density of each search, and so determines what is looked for; it is then fitted to the
+        projection.
     whiten : bool, default=True
-        Whether to make the data white. False takes them to be white, with mean 0 and covariance 1.
+        Whether to whiten the data. False takes them to be white already, with mean 0 and covariance 1.
     n_dimensions : int or None, default=None
-        Principal directions of the data that are kept; densities are then those of the data projected on them. None
-        keeps all in which the data vary.
+        Number of principal directions of the data to keep; densities are then those of the data projected on them. None
+        keeps all directions in which the data vary.
     validation_fraction : float or None, default=None
-        Share of the rows, drawn at random, that is held out: with n_components=None an expert must make these more
-        likely, too, by 1.5 standard errors.
+        Share of the rows, drawn at random, that is held out: with n_components=None, an expert must make these more
+        likely as well, by 1.5 standard errors.
     max_iter : int, default=200
-        Most iterations for each expert, or for all of them at once.
+        Largest number of iterations for each expert, or for all of them at once.
     tol : float, default=1e-6
-        Stop when an iteration gains less log-likelihood per data point.
+        Stop when the log-likelihood per data point rises by less than this in an iteration.
     n_init : int, default=1
-        Directions that the search for each expert starts from; the best one found is taken.
+        Number of directions that the search for each expert starts from; the best result is kept.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The projections: z = components_ @ (y - mean_).
     mixing_ : ndarray of shape (n_features, n_components)
-        What each projection adds to the data: the pseudo-inverse, in the white space.
+        The contribution of each projection to the data: the pseudo-inverse, in the whitened space.
     experts_ : tuple of Expert
         The density of each projection.
     projection_index_ : ndarray of shape (n_components,)
-        By how much each expert lowered the negative log-likelihood per data point, when it joined those before it.
+        The change of the negative log-likelihood per data point when each expert was added to those before it.
     mean_ : ndarray of shape (n_features,)
         The mean of the data.
     whitening_ : ndarray of shape (n_dimensions, n_features)
         White data are whitening_ @ (y - mean_).
     dewhitening_ : ndarray of shape (n_features, n_dimensions)
-        The way back.
+        The pseudo-inverse of `whitening_`.
     directions_ : ndarray of shape (n_components, n_dimensions)
-        The directions W in the white space.
+        The directions W in the whitened space.
     free_energy_ : ndarray
         Mean log-likelihood without experts and after each one, and after each iteration of algorithm="parallel"; the
         last value is that of the learned model. It is exact.
     n_iter_ : int
-        Number of iterations done, over all experts.
+        Number of iterations, over all experts.
     n_samples_seen_ : float
         Total weight of the data points seen.
     covariance_ : ndarray of shape (n_features, n_features)
@@ -164,17 +167,17 @@ class UPoE(MulticauseEstimator):
     }
 
     def reconstruct(self, X):
-        """The data with the directions that have no expert at their mean; missing entries are filled in.
+        """The data with directions without an expert set to their mean; missing entries are filled in.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            The data. A row may have missing entries, NaN, here and nowhere else.
+            The data. Only here, rows may have missing entries (NaN).
 
         Returns
         -------
         X_hat : ndarray of shape (n_samples, n_features)
-            Rows with gaps come back as they are, with the most probable values in the gaps, given the others.
+            Rows with missing entries are returned with the most probable values filled in, given the others.
         """
         if row_source(X) is not None:
             return super().reconstruct(X)
@@ -189,7 +192,7 @@ class UPoE(MulticauseEstimator):
         return rebuilt
 
     def fit_experts(self, unmixing, X):
-        """Take directions that are known, from another ICA for instance, and fit a density to each projection.
+        """Fit a density to each projection on known directions, for instance from another ICA.
 
         Parameters
         ----------
@@ -201,34 +204,26 @@ class UPoE(MulticauseEstimator):
         Returns
         -------
         self : object
-            The fitted estimator; its projections are those of `unmixing`, but for their scale and sign.
+            The fitted estimator; its projections are those of `unmixing` up to scale and sign.
         """
         self._validate_params()
         X = self._validate(X, reset=True)
         unmixing = check_array(unmixing, dtype=np.float64, input_name="unmixing")
         if unmixing.shape[1] != X.shape[1]:
             raise ValueError(f"unmixing must have a column for each of the {X.shape[1]} features of X.")
-        weights = np.ones(len(X))
-        seen = moments_of(X.astype(np.float64), weights)
+        seen = moments_of(X.astype(np.float64), np.ones(len(X)))
         whitening = seen.whitening(self.n_dimensions, type(self).__name__)
-        first = _EXPERTS[self.expert] if isinstance(self.expert, str) else self.expert
-        directions = unmixing @ whitening.backward
-        directions /= np.linalg.norm(directions, axis=1, keepdims=True)
-        white = whiten(whitening, X)
-        experts = tuple(first.fit(z, weights / len(X)) for z in directions @ white.T)
-        params = normalised(ProductParams(whitening, directions, experts))
-        likelihood = np.array([log_density(params, X).mean()])
-        indices = projection_indices(params.directions, params.experts, white).mean(axis=0)
-        self._keep_product(Outcome(params, likelihood, 1, Stop.PARAMETERS_GIVEN), indices, X.dtype)
+        outcome, indices = fit_densities(unmixing, X, whitening, self._first_expert)
+        self._keep_product(outcome, indices, X.dtype)
         self.n_samples_seen_ = float(len(X))
         return self
 
     def partial_fit(self, X, y=None, sample_weight=None):
-        """Learn from a batch of data, given once; how many batches follow need not be known.
+        """Learn from one batch of a stream of data.
 
-        The first batch is fitted like `fit` does, and decides on the number of experts: give more rows than features.
-        Each later one renews the whitening, which is that of all data seen, turns the directions, which stay
-        orthogonal, and fits the experts to the latest ten thousand projections.
+        The first batch is fitted as by `fit`, and determines the number of experts: give more rows than features. Each
+        later one updates the whitening, which is that of all data so far, and the directions, which stay orthogonal,
+        and fits the experts to the latest ten thousand projections.
 
         Parameters
         ----------
@@ -325,7 +320,7 @@ class UPoE(MulticauseEstimator):
             data,
             whitening,
             frame,
-            _EXPERTS[self.expert] if isinstance(self.expert, str) else self.expert,
+            self._first_expert,
             self.n_components,
             n_init=self.n_init,
             max_iter=self.max_iter,
@@ -333,6 +328,11 @@ class UPoE(MulticauseEstimator):
             white=bool(self.whiten),
             subsample=data.thinned(enough_points(data.n_dimensions)),
         )
+
+    @property
+    def _first_expert(self) -> Expert:
+        """Where the fit of each density starts."""
+        return _EXPERTS[self.expert] if isinstance(self.expert, str) else self.expert
 
     def _held_out(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Which rows are held out."""

@@ -51,11 +51,11 @@ class Chunk:
         return for_kernels(self.X[self.start : self.stop])
 
     def place(self, array: Any) -> Any:
-        """An array where the rows are: beside the processor, unless the chunk is on a device."""
+        """An array where the rows are: in host memory, unless the chunk is on a device."""
         return array
 
     def fetch(self, array: Any) -> np.ndarray:
-        """An array that was computed from the rows, beside the processor."""
+        """An array that was computed from the rows, in host memory."""
         return array
 
     def remember(self, value: Any) -> None:

@@ -75,7 +75,7 @@ def from_mne(ica: Any, data: Any, expert: Any = "student-t", random_state: Any =
         Fitted.
     """
     if ica.noise_cov is not None:
-        raise ValueError("ica was fitted with a noise covariance, which UPoE has no place for. Fit it without.")
+        raise ValueError("ica was fitted with a noise covariance, which UPoE does not support. Fit it without.")
     left_out = set(ica.labels_.get(REST, []))
     kept = [number for number in range(ica.n_components_) if number not in left_out]
     unmixing = ica.unmixing_matrix_[kept] @ ica.pca_components_[: ica.n_components_] / ica.pre_whitener_.T

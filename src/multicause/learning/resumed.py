@@ -7,6 +7,7 @@ import numpy as np
 
 from multicause.learning.driver import Iterate, Outcome
 from multicause.learning.stopping import Stop
+from multicause.posteriors.base import Posterior
 
 
 def refuse(what: str) -> NoReturn:
@@ -52,9 +53,9 @@ def check_alike(params: Any, wanted: Any) -> None:
         refuse("parameters of another model")
 
 
-def check_kept(kept: Any, posterior: Any, n_components: int) -> None:
+def check_kept(kept: Any, posterior: Posterior, n_components: int) -> None:
     """Which states a posterior keeps: kernels enumerate them."""
-    wanted = getattr(posterior, "kept", None)
+    wanted = posterior.kept
     check_kind(kept, type(wanted), "kept states")
     if wanted is not None and not kept.are_possible(n_components):
         refuse(f"kept states that cannot be, {kept}")

@@ -85,18 +85,18 @@ def heated(model: Any, beta: float) -> Any:
     return model.heated(beta) if isinstance(model, Heated) else model
 
 
-def is_own(model: Any) -> bool:
-    """Whether somebody else wrote the model: what fails in it is then theirs to mend."""
+def is_users_own(model: Any) -> bool:
+    """Whether a user wrote the model, so that what fails in it is theirs to mend."""
     return not type(model).__module__.startswith("multicause.")
 
 
 @contextmanager
 def calling(model: Any, method: str) -> Iterator[None]:
-    """A context in which an error says which method of somebody's model it came from."""
+    """A context in which an error says which method of a user's model it came from."""
     try:
         yield
     except Exception as error:
-        if is_own(model):
+        if is_users_own(model):
             error.add_note(
                 f"This came out of {type(model).__name__}.{method}; multicause.testing.check_model looks for mistakes."
             )

@@ -144,7 +144,8 @@ class NonnegativeLinear(BinaryLinear):
         super().__post_init__()
         if self.intercept:
             raise TypeError(
-                "NonnegativeLinear has no intercept: the M-step beside one has no limits. Use BinaryLinear."
+                "NonnegativeLinear takes no intercept: the M-step with one does not keep components non-negative. "
+                "Use BinaryLinear."
             )
 
     def draw_components(self, moments: DataMoments, rng: np.random.Generator, n: int) -> np.ndarray:

@@ -63,6 +63,7 @@ class DictionaryModel:
     takes_superpositions: ClassVar[tuple[type, ...]] = (Sum, Maximum)
     takes_noises: ClassVar[tuple[type, ...]] = (GaussianNoise, MeanNoise)
     takes_shapes: ClassVar[tuple[str, ...]] = ("isotropic",)  # of Gaussian noise
+    states_have_coefficients: ClassVar[bool] = False  # in `log_joint`; else they are zeros and ones
 
     def __post_init__(self) -> None:
         fits = isinstance(self.superposition, self.takes_superpositions) and isinstance(self.noise, self.takes_noises)

@@ -55,6 +55,7 @@ class SpikeSlabMax(DictionaryModel):
 
     takes_superpositions: ClassVar[tuple[type, ...]] = (Maximum,)
     takes_noises: ClassVar[tuple[type, ...]] = (GaussianNoise,)
+    states_have_coefficients: ClassVar[bool] = True
 
     def init_params(self, moments: DataMoments, rng: np.random.Generator) -> SpikeSlabParams:
         """Two latents active on average, of coefficients N(1, 1/4); the noise has the data's variance."""
@@ -74,7 +75,7 @@ class SpikeSlabMax(DictionaryModel):
     def conditional(
         self, params: SpikeSlabParams, y: np.ndarray, x: np.ndarray, h: int, beta: float = 1.0
     ) -> PiecewiseConditional:
-        """p(s_h, z_h | y, x_k for k != h) with the likelihood to the power beta: MATH §6.
+        """p(s_h, z_h | y, x_k for k != h) with the likelihood to the power beta.
 
         With m_d the maximum of the others, latent h wins dimension d where z_h > t_d = m_d / W_hd. Between two
         neighbouring thresholds the same dimensions are won, and the log density of z_h is quadratic.

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -46,20 +46,30 @@ class PreparedPosterior(ABC):
         return self.means(chunk)
 
 
-class Posterior(Protocol):
-    """Settings of a posterior; `prepare` makes it ready for given parameters.
+class Posterior(ABC):
+    """Settings of a posterior; `prepare` makes it ready for given parameters."""
 
-    `selection` says how candidates are learned; None leaves them to the model.
-    """
+    is_sampled: ClassVar[bool] = False  # if so, the free energy goes up and down by chance
 
     @property
-    def selection(self) -> Selection | None: ...
+    def selection(self) -> Selection | None:
+        """How candidates are learned; None leaves them to the model."""
+        return None
 
-    def keeps_all(self, model: Any) -> bool: ...  # whether there is nothing to select
+    @property
+    def kept(self) -> Any:
+        """Which states q sums over, if a fit may choose that; else None."""
+        return None
 
+    @abstractmethod
+    def keeps_all(self, model: Any) -> bool:
+        """Whether there is nothing to select."""
+
+    @abstractmethod
     def prepare(
         self, model: Any, params: Any, beta: float = 1.0, selector: Selector | None = None
-    ) -> PreparedPosterior: ...
+    ) -> PreparedPosterior:
+        """Everything that all chunks of one iteration share."""
 
 
 def free_energy(log_normaliser: Any, tempered: Any, beta: float) -> Any:

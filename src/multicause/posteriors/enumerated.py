@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import gammaln
@@ -11,7 +11,7 @@ from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import TILE, tiled_product
 from multicause.models.base import combine, heated
 from multicause.models.few_maximal_causes import FewMaximalCauses
-from multicause.posteriors.base import EStepResult, PreparedPosterior, free_energy
+from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior, free_energy
 from multicause.selection.base import Selector
 
 _BLOCK_BYTES = 32 * 2**20  # of one (rows, S) work array
@@ -19,7 +19,7 @@ IMPOSSIBLE = -1e300  # the log joint of the empty state with a count above 0: fi
 
 
 @dataclass(frozen=True)
-class EnumeratedPosterior:
+class EnumeratedPosterior(Posterior):
     """q_n(s) = p(s, y_n)^beta / Z_n for the states s that the model lists, the same for every n.
 
     Parameters
@@ -30,10 +30,8 @@ class EnumeratedPosterior:
 
     max_active: int
 
-    selection: ClassVar[None] = None  # all points share all states
-
     def keeps_all(self, model: Any) -> bool:
-        return True
+        return True  # all points share all states
 
     def prepare(
         self, model: FewMaximalCauses, params: Any, beta: float = 1.0, selector: Selector | None = None

@@ -1,7 +1,7 @@
 """The factored posterior of spike-and-slab sparse coding: every latent on its own, the usual rival of truncation."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logit
@@ -11,13 +11,13 @@ from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.intercept import NO_SUM, centred, has_intercept, lifted
 from multicause.models.spike_slab_linear import SpikeSlabLinear, SpikeSlabParams, SpikeSlabStatistics
-from multicause.posteriors.base import EStepResult, PreparedPosterior
+from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
 from multicause.posteriors.noise_whitening import NoiseWhitening
 from multicause.selection.base import Selector
 
 
 @dataclass(frozen=True)
-class FactoredPosterior:
+class FactoredPosterior(Posterior):
     """q(s, z) = prod_h q(s_h, z_h), by coordinate ascent of the evidence lower bound.
 
     Parameters
@@ -34,10 +34,8 @@ class FactoredPosterior:
     most_sweeps: int = 200
     tol: float = 1e-6
 
-    selection: ClassVar[None] = None  # every latent is considered
-
     def keeps_all(self, model: Any) -> bool:
-        return True
+        return True  # every latent is considered
 
     def prepare(
         self, model: SpikeSlabLinear, params: SpikeSlabParams, beta: float = 1.0, selector: Selector | None = None

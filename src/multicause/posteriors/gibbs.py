@@ -12,12 +12,12 @@ from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.models.spike_slab_linear import SpikeSlabParams
 from multicause.models.spike_slab_max import SpikeSlabMax, SpikeSlabMaxStatistics, component_norms
-from multicause.posteriors.base import EStepResult, PreparedPosterior, free_energy
+from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior, free_energy
 from multicause.selection.base import Selection, Selector, selector_of
 
 
 @dataclass(frozen=True)
-class GibbsPosterior:
+class GibbsPosterior(Posterior):
     """Samples of p(s, z | y) with s_h = 0 outside the H' candidates, each coefficient drawn from its exact conditional.
 
     A row's random numbers follow from its values, the seed and the temperature alone: its answers depend neither on
@@ -43,7 +43,7 @@ class GibbsPosterior:
     seed: int = 0
     selection: Selection | None = None
 
-    is_sampled: ClassVar[bool] = True  # the free energy goes up and down by chance
+    is_sampled: ClassVar[bool] = True
 
     def keeps_all(self, model: Any) -> bool:
         return self.n_candidates == model.n_components

@@ -15,7 +15,7 @@ _MOST_NUMBERS = 2**28  # of the arrays that an E-step says it needs for each row
 
 @dataclass(frozen=True)
 class TruncatedOnDevice:
-    """The questions of a `PreparedPosterior`; answers are on the device, sums over all rows beside the processor."""
+    """The questions of a `PreparedPosterior`; answers are on the device, sums over all rows in host memory."""
 
     e_step: DeviceEStep
     n_candidates: int

@@ -17,7 +17,7 @@ from multicause.models.translated_occlusion import (
     TranslatedOcclusion,
     empty_statistics,
 )
-from multicause.posteriors.base import EStepResult, PreparedPosterior, free_energy
+from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior, free_energy
 from multicause.selection.base import Selection, Selector, selector_of
 from multicause.selection.gp_places import PlacedMeans
 
@@ -32,7 +32,7 @@ class Places(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PlacedPosterior:
+class PlacedPosterior(Posterior):
     """q_n over states of at most gamma of the H' candidate components, each at one of its R best placements.
 
     Parameters

@@ -11,7 +11,7 @@ from multicause.execution.chunks import Chunk, Parts, rows_in_memory
 from multicause.execution.on_device import DeviceChunk
 from multicause.models.base import heated
 from multicause.models.subsets import too_many_subsets
-from multicause.posteriors.base import EStepResult, PreparedPosterior
+from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
 from multicause.posteriors.device_steps import Unsupported, on_device
 from multicause.posteriors.e_steps import DefinitionEStep, SharedSums, TruncatedEStep, e_step_of
 from multicause.posteriors.on_device import TruncatedOnDevice
@@ -75,7 +75,7 @@ class Together(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TruncatedPosterior:
+class TruncatedPosterior(Posterior):
     """q_n(s) = p(s, y_n)^beta / Z_n for s in K_n = {s : |s| <= gamma, s_h = 0 outside the H' candidates}, else 0.
 
     Parameters
@@ -171,7 +171,7 @@ class PreparedTruncated(PreparedPosterior):
 
 @dataclass(frozen=True)
 class TruncatedHere:
-    """The same beside the processor."""
+    """The same in host memory."""
 
     posterior: TruncatedPosterior
     e_step: TruncatedEStep

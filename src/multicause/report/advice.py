@@ -18,7 +18,7 @@ WIDE_GAP = 3.0  # standard errors
 def advice(estimator: Any, train: Mean | None, held_out: Mean | None, quality: Quality | None) -> list[str]:
     """Sentences, the most pressing first; never empty."""
     found = [*_of_the_fit(estimator), *_of_the_truncation(estimator, quality), *_of_scores(train, held_out)]
-    return found or ["Nothing here asks for a change: look at the pictures, and use the model."]
+    return found or ["No change suggested: look at the figures, and use the model."]
 
 
 def _of_the_fit(estimator: Any) -> Iterator[str]:
@@ -26,17 +26,17 @@ def _of_the_fit(estimator: Any) -> Iterator[str]:
     if stop in ("ITERATIONS_RAN_OUT", "NOT_AT_REST"):
         yield f"The fit had not converged: give it more iterations than {params['max_iter']} (max_iter, --iterations)."
     if stop == "INTERRUPTED":
-        yield "The fit was interrupted: run it to its end, with a checkpoint to go on from (--checkpoint, --resume)."
+        yield "The fit was interrupted: run it to its end, with a checkpoint to resume from (--checkpoint, --resume)."
     if stop in ("FELL", "OSCILLATES", "ENDED_LOWER"):
-        yield "The free energy did not settle: consider more candidates (n_candidates), or restart (n_init)."
+        yield "The free energy did not converge: use more candidates (n_candidates), or restarts (n_init)."
     unused = np.atleast_1d(getattr(estimator, "unused_components_", []))
     if unused.size:
         yield (
-            f"{unused.size} of {resolved(estimator)['n_components']} components are not used by any data point: ask "
-            "for fewer (n_components), or restart (n_init, --restarts)."
+            f"{unused.size} of {resolved(estimator)['n_components']} components are not used by any data point: "
+            "use fewer (n_components), or restarts (n_init, --restarts)."
         )
     if params.get("random_state", 0) is None:
-        yield "No seed was given, so that another fit differs: random_state=0 (--seed 0) makes it repeatable."
+        yield "No seed was given, so another fit will differ: random_state=0 (--seed 0) makes it reproducible."
     if params.get("n_init") == 1 and not is_exact(estimator):
         yield "EM finds a local optimum: n_init=5 (--restarts 5) keeps the best of five fits."
 
@@ -59,9 +59,9 @@ def _of_the_truncation(estimator: Any, quality: Quality | None) -> Iterator[str]
 
 def _of_scores(train: Mean | None, held_out: Mean | None) -> Iterator[str]:
     if held_out is None:
-        yield "Whether the model holds for new data is not told here: hold some rows out, --hold-out 0.2."
+        yield "To see whether the model generalises to new data, hold out some rows: --hold-out 0.2."
     elif train is not None and train.value - held_out.value > WIDE_GAP * np.hypot(train.error, held_out.error):
         yield (
-            f"Held-out data are {train.value - held_out.value:.2g} nats less likely than those learned from: fewer "
-            "components, or more data, would hold better."
+            f"Held-out data are {train.value - held_out.value:.2g} nats less likely than the training data: fewer "
+            "components, or more data, would generalise better."
         )

@@ -62,7 +62,7 @@ def resolved(estimator: Any) -> dict[str, Any]:
 
 
 def settings_table(estimator: Any) -> list[tuple[str, Any]]:
-    """The constructor's arguments, and beside those that were left open what they became."""
+    """The constructor's arguments, and the values that "auto" and None became."""
     params, became = estimator.get_params(deep=False), resolved(estimator)
     shown = []
     for name, value in params.items():
@@ -93,7 +93,7 @@ def shown_order(estimator: Any) -> np.ndarray:
 
 
 def told_of(estimator: Any, h: int) -> str:
-    """What is said of latent h when it is pointed at."""
+    """The tooltip of latent h."""
     return "\n".join(_details(estimator, h))
 
 
@@ -116,20 +116,20 @@ def _details(estimator: Any, h: int) -> Iterator[str]:
 def learned_parts(estimator: Any, look: Look) -> Iterator[Learned]:
     """The pictures of what was learned."""
     if is_exact(estimator):
-        adds = "What each source adds to the data: a column of mixing_, for a projection of one."
+        adds = "The contribution of each source to the data: a column of mixing_, for a projection of one."
         yield _part(estimator, "What a source adds", adds, np.asarray(estimator.mixing_).T, look)
-        filters = "What is multiplied with a data point, its mean taken off, to find each source: a row of components_."
+        filters = "The filter that gives each source when applied to a centred data point: a row of components_."
         yield _part(estimator, "Filters", filters, estimator.components_, look)
     elif hasattr(estimator, "masks_"):
         inner = Look(tuple(np.shape(estimator.components_)[1:]))
-        yield _part(estimator, "Components", "What the objects look like.", estimator.components_, inner)
+        yield _part(estimator, "Components", "The appearance of the objects.", estimator.components_, inner)
         masks = np.asarray(estimator.masks_)
-        told = "How surely each pixel of an object hides what is behind it."
+        told = "The probability that each pixel of an object hides what is behind it."
         yield _part(estimator, "Masks", told, masks / (1.0 + masks), Look(masks.shape[1:]))
     elif hasattr(estimator, "means_"):
         yield _part(estimator, "Clusters", "The mean of each cluster.", estimator.means_, look)
     else:
-        told = "What each latent adds to a data point when it is active."
+        told = "The contribution of each latent to a data point when it is active."
         yield _part(estimator, "Components", told, estimator.components_, look)
 
 
@@ -139,10 +139,9 @@ def _part(estimator: Any, heading: str, text: str, rows: Any, look: Look) -> Lea
     flat = np.asarray(rows, dtype=np.float64).reshape(len(rows), -1)
     word = "" if look.kind != "bars" else "source " if is_exact(estimator) else "latent "  # among bars a number is lost
     tiles = [Tile(flat[h], f"{word}{h}", told_of(estimator, h)) for h in kept]
-    by = "by how much they help" if is_exact(estimator) else "from the most frequent on"
+    by = "by gain" if is_exact(estimator) else "by frequency"
     some = "" if len(kept) == len(order) else f" The first {len(kept)} of {len(order)} are shown."
     attribute = "mixing_ and components_" if is_exact(estimator) else "transform's columns"
-    said = (
-        f"{text} Sorted {by}; numbers are those of {attribute}, counted from 0. Point at one, or tab to it, for more."
-    )
-    return Learned(heading, f"{said}{some}", [Tiles(look, tiles)])
+    numbers = f"numbers are those of {attribute}, counted from 0"
+    said = f"{text} Sorted {by}; {numbers}. Hover over one, or tab to it, for details.{some}"
+    return Learned(heading, said, [Tiles(look, tiles)])

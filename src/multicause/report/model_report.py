@@ -101,9 +101,9 @@ def _sections(estimator: Any, X: Any, held_out: Any, look: Look, origin: Origin)
         yield Section(part.heading, part.text, tiles=part.tiles)
     if rows is not None and rebuilt is not None:
         yield from _of_rows(estimator, rows, rebuilt, some_rows(len(X), MOST_ASKED), look)
-    yield Section("Samples", "Data points that the model makes up.", tiles=sample_tiles(estimator, look))
+    yield Section("Samples", "Data points drawn from the model.", tiles=sample_tiles(estimator, look))
     yield from _charts(estimator)
-    left_open = "The arrow shows what was chosen where the choice was left open."
+    left_open = "Arrows point to the values chosen for 'auto'."
     yield Section("Settings", left_open, table=settings_table(estimator))
     yield Section("To repeat it", _said_of_repeating(estimator, origin), code=repeating_lines(estimator, origin))
     yield Section("What to try next", items=advice(estimator, train, held, quality))
@@ -112,7 +112,7 @@ def _sections(estimator: Any, X: Any, held_out: Any, look: Look, origin: Origin)
 def _of_rows(
     estimator: Any, rows: np.ndarray, rebuilt: np.ndarray, numbers: np.ndarray, look: Look
 ) -> Iterator[Section]:
-    told = "Some data points, left, and as the model sees them, right: without noise, and with gaps filled in."
+    told = "Data points (left) and their reconstructions (right), without noise and with missing values filled in."
     yield Section("Reconstructions", told, tiles=reconstruction_tiles(rows, rebuilt, numbers, look))
     examples = list(posterior_tiles(estimator, rows, rebuilt, look))
     yield Section("What is in this data point?", _said_of_posterior(estimator), tiles=examples)
@@ -120,8 +120,8 @@ def _of_rows(
 
 def _said_of_posterior(estimator: Any) -> str:
     if is_exact(estimator):
-        return "What the sources with the largest share add to it. Below: the source's number × its projection."
-    return "The latents that are probably in it. Below: the latent's number, and the probability that it is there."
+        return "The contributions of the largest sources. Below: the source's number × its projection."
+    return "The latents that are probably active. Below: the latent's number and posterior probability."
 
 
 def _charts(estimator: Any) -> Iterator[Section]:
@@ -130,15 +130,15 @@ def _charts(estimator: Any) -> Iterator[Section]:
     name = bound_name(estimator)
     if np.size(estimator.free_energy_):
         told = (
-            "Of the data, per data point: without experts, after each one, and while all move together."
+            "Log-likelihood per data point: without experts, after each one, and during joint learning."
             if is_exact(estimator)
             else "A lower bound of the log-likelihood per data point: a fit maximises it."
         )
         yield Section(name[0].upper() + name[1:], told, chart(lambda ax: plot_free_energy(estimator, ax=ax)))
     if is_exact(estimator):
-        heading, told = "Gains", "How much log-likelihood per data point each expert gained over a Gaussian."
+        heading, told = "Gains", "Gain in log-likelihood per data point of each expert over a Gaussian."
     else:
-        heading, told = "Activations", "How often each latent is active, from the most frequent on."
+        heading, told = "Activations", "How often each latent is active, most frequent first."
     if any(hasattr(estimator, name) for name in ("activation_", "weights_", "projection_index_")):
         yield Section(heading, told, chart(lambda ax: plot_activations(estimator, ax=ax)))
 
@@ -158,8 +158,8 @@ def chart(draw: Any) -> Figure:
 def _said_of_repeating(estimator: Any, origin: Origin) -> str:
     how = "On the command line, and in Python:" if origin.command else "In Python:"
     if estimator.get_params(deep=False).get("random_state") is None:
-        return f"{how} without a seed the outcome differs a little each time."
-    return f"{how} with the same seed, the same outcome."
+        return f"{how} without a seed, the result differs a little each time."
+    return f"{how} with the same seed, the result is the same."
 
 
 def repeating_lines(estimator: Any, origin: Origin) -> str:
@@ -180,6 +180,6 @@ def repeating_lines(estimator: Any, origin: Origin) -> str:
         lines += [
             "",
             "from multicause.persistence import load_model",
-            f"model = load_model({origin.model!r})  # or: as it is",
+            f"model = load_model({origin.model!r})  # or load the fitted model",
         ]
     return "\n".join([*([origin.command, ""] if origin.command else []), *lines])

@@ -78,7 +78,7 @@ class Quality:
         if self.gain == 0.0 and self.exact:
             return "exact: nothing is left out of the posterior"
         wide = "all states" if self.exact else f"{self.n_candidates} candidates, {self.max_active} active at most"
-        return f"{self.kept:.1%} of the posterior mass kept, against {wide}; {self.gain:.2g} nats are missed"
+        return f"{self.kept:.1%} of the posterior mass kept, against {wide}; {self.gain:.2g} nats are lost"
 
 
 def truncation_quality(estimator: Any, X: np.ndarray) -> Quality | None:
@@ -138,9 +138,9 @@ def _telling(estimator: Any, X: np.ndarray, probabilities: np.ndarray | None) ->
     order = np.argsort(np.asarray(estimator.score_samples(X)), kind="stable")
     chosen = {"A typical data point": int(order[len(order) // 2])}
     if probabilities is not None:
-        chosen["The one with most in it"] = int(probabilities.sum(axis=1).argmax())
+        chosen["The one with the most active latents"] = int(probabilities.sum(axis=1).argmax())
         doubt = np.minimum(probabilities, 1.0 - probabilities).sum(axis=1)
-        chosen["The one that leaves most doubt"] = int(doubt.argmax())
+        chosen["The one with the most uncertain posterior"] = int(doubt.argmax())
     chosen["The least likely one"] = int(order[0])
     seen: set[int] = set()
     return {what: n for what, n in chosen.items() if not (n in seen or seen.add(n))}  # type: ignore[func-returns-value]

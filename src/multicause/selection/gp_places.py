@@ -36,9 +36,10 @@ from multicause.selection.gaussian_process import (
 from multicause.selection.gp_select import (
     SMALLEST_TARGET,
     GPSelect,
+    LearnedFunction,
     Observed,
-    best_columns,
     check_function,
+    recalled,
     targets_among,
     with_random_ones,
 )
@@ -179,7 +180,7 @@ def sparse_places(means: PlacedMeans, n_placements: int) -> Any:
 
 
 @dataclass(frozen=True)
-class PlaceSelectionFunction(Selector):
+class PlaceSelectionFunction(LearnedFunction):
     """What was learned: for each component a function of each of its pixels' values.
 
     Parameters
@@ -221,13 +222,6 @@ class PlaceSelectionFunction(Selector):
         """The kernel of windows as it was fitted last."""
         standard = DataMoments(1.0, np.zeros(1), np.ones(1))  # of no importance once theta is set
         return self.selection.first_kernel(standard, self.knots).clone_with_theta(self.theta)
-
-    def scores(self, chunk: Chunk) -> np.ndarray:
-        return self(chunk.rows())
-
-    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
-        """The columns of each row's largest scores, (n, n_candidates)."""
-        return best_columns(scores, n_candidates)
 
 
 class LearnedPlacesState(NamedTuple):
@@ -284,7 +278,7 @@ class LearnedPlaces(Selector):
         lower, fraction = self._between(chunk.rows())
         self._kernels.leave_out(
             scores,
-            _targets(chunk),
+            recalled(chunk, Observed).targets,
             lower,
             fraction,
             self._starts,
@@ -359,7 +353,7 @@ class LearnedPlaces(Selector):
         return rows[order], placements[order]
 
     def _likely_places(self, chunk: Chunk) -> tuple[np.ndarray, np.ndarray]:
-        targets = _targets(chunk)
+        targets = recalled(chunk, Observed).targets
         rows = chunk.start + np.repeat(np.arange(chunk.stop - chunk.start), np.diff(targets.starts))
         likely = targets.values > _LIKELY
         return rows[likely], targets.latents[likely] % self.n_placements
@@ -396,7 +390,9 @@ class LearnedPlaces(Selector):
         lower, fraction = self._between(chunk.rows())
         shape = (self.n_components, len(self._offsets), lower.shape[2], len(self.knots))
         total, weights = np.zeros(shape), chunk.row_weights()
-        self._kernels.project(_targets(chunk), lower, fraction, self._starts, self._offsets, weights, total)
+        self._kernels.project(
+            recalled(chunk, Observed).targets, lower, fraction, self._starts, self._offsets, weights, total
+        )
         return total
 
     def _between(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -414,9 +410,3 @@ def _ends(chunk: Chunk) -> tuple[float, float] | None:
     """The smallest and the largest value of the rows that have a weight, if there are any."""
     rows = chunk.rows()[chunk.row_weights() > 0.0]
     return (float(rows.min()), float(rows.max())) if rows.size else None
-
-
-def _targets(chunk: Chunk) -> Any:
-    observed = chunk.recall(Observed)
-    assert observed is not None
-    return observed.targets

@@ -43,33 +43,33 @@ class GPSelect:
 
         f_h ~ GP(0, k),   p_nh = <s_h>_n - (K^-1 <s_h>)_n / (K^-1)_nn                                 [GPS eq. 4.1]
 
-    The model's own selection function is not used, so that a model needs none. Each E-step uses what all *other* data
-    points say of a data point; new data get the ordinary prediction. The kernel matrix is held as
+    A model needs no selection function of its own. In each E-step, a data point gets the leave-one-out prediction from
+    all *other* data points; new data get the ordinary prediction. The kernel matrix is represented as
     K = Phi Phi^T + tau^2 I, with the features Phi of an incomplete Cholesky factorisation: memory is N x rank.
 
     Parameters
     ----------
     kernel : {"composition", "linear", "rbf"} or a kernel of sklearn.gaussian_process, default="composition"
-        "composition" is RBF + linear + bias + noise, whose parameters decide what is used. A kernel of your own gets
-        noise where it has none.
+        "composition" is RBF + linear + bias + noise, weighted by parameters that are fitted. Noise is added to a kernel
+        of your own if it has none.
     update_every : int, default=10
-        Iterations after which the kernel's parameters are fitted anew, by their marginal likelihood.
+        Number of iterations between fits of the kernel's parameters, by maximising the marginal likelihood.
     rank : int or None, default=None
-        Pivots at most; None allows 128, or as many as there are data points.
+        Largest number of pivots; None is 128, or the number of data points if that is smaller.
     random_fraction : float, default=0.1
-        Share of the candidates, at least one but never the only one, that is drawn at random from the latents not
-        chosen, so that none is forgotten. 0 draws none.
+        Share of the candidates, at least one but never the only one, that is drawn at random from the other latents, so
+        that all of them stay in play. 0 draws none.
     tolerance : float, default=1e-2
-        Share of the kernel's trace that the pivots may leave unexplained.
+        Share of the trace of the kernel matrix that the pivots may leave unexplained.
     max_steps : int, default=20
-        Gradients taken at most when the kernel is fitted.
+        Largest number of gradient evaluations per fit of the kernel.
     first : {"random", "model-based"}, default="random"
-        Candidates of the first iteration, before anything was learned: drawn at random, or those that the model's own
-        selection function chooses, for a fit that starts near its optimum.
+        Candidates of the first iteration, before anything was learned: drawn at random, or chosen by the model's own
+        selection function, for a fit that starts near its optimum.
     whole_images : bool, default=False
-        Of InvECA alone: regress the table of all components at all places on the whole image, as the paper does,
-        instead of one regression of windows that all places share. It repeats what it has learned from and says little
-        of new images.
+        For InvECA only: regress the presence of each component at each placement on the whole image, as in the paper,
+        instead of one regression on windows that all placements share. It reproduces the training images, but
+        generalises poorly to new ones.
 
     References
     ----------
@@ -173,8 +173,22 @@ class GPSelectionState(NamedTuple):
     pivots: np.ndarray
 
 
+class LearnedFunction(Selector):
+    """A selection function that was learned: it scores the rows of any data, and the largest scores are chosen."""
+
+    def __call__(self, Y: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def scores(self, chunk: Chunk) -> np.ndarray:
+        return self(chunk.rows())
+
+    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
+        """The columns of each row's largest scores, (n, n_candidates)."""
+        return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
+
+
 @dataclass(frozen=True)
-class SelectionFunction(Selector):
+class SelectionFunction(LearnedFunction):
     """What was learned: f_h(y) = sum_q k(y, pivot_q) weight_qh, for data of any kind.
 
     Parameters
@@ -215,13 +229,6 @@ class SelectionFunction(Selector):
 
     def kernel(self) -> Kernel:
         return self.selection.first_kernel(self.pivots.shape[1]).clone_with_theta(self.theta)
-
-    def scores(self, chunk: Chunk) -> np.ndarray:
-        return self(chunk.rows())
-
-    def choose(self, scores: np.ndarray, chunk: Chunk, n_candidates: int) -> np.ndarray:
-        """The columns of each row's largest scores, (n, n_candidates)."""
-        return best_columns(scores, n_candidates)
 
 
 def check_function(selection: Any, kind: type, theta: Any, *arrays: Any) -> None:
@@ -357,13 +364,13 @@ class GPSelection(Selector):
         return (chunk.row_weights()[:, None] * phi).T @ phi
 
     def _make_leverage(self, chunk: Chunk) -> None:
-        features = _of(chunk, Features)
+        features = recalled(chunk, Features)
         half = linalg.solve_triangular(self._normal[0], features.phi.T, lower=True)
         leverage = chunk.row_weights() * np.einsum("qn,qn->n", half, half)
         chunk.remember(replace(features, leverage=leverage))
 
     def _project(self, chunk: Chunk) -> np.ndarray:
-        targets, phi = _of(chunk, Observed).targets, _of(chunk, Features).phi
+        targets, phi = recalled(chunk, Observed).targets, recalled(chunk, Features).phi
         return self._kernels.project(targets, phi, chunk.row_weights(), self.n_components)
 
     def _inputs(self, rows: np.ndarray) -> np.ndarray:
@@ -373,7 +380,7 @@ class GPSelection(Selector):
         return np.where(np.isnan(Y), self.mean, Y)
 
 
-def _of(chunk: Chunk, kind: type) -> Any:
+def recalled(chunk: Chunk, kind: type) -> Any:
     """What a chunk is known to remember."""
     value = chunk.recall(kind)
     assert value is not None
@@ -383,16 +390,11 @@ def _of(chunk: Chunk, kind: type) -> Any:
 def targets_among(rows: np.ndarray, chunk: Chunk) -> list[tuple[int, np.ndarray, np.ndarray]]:
     """What is remembered of those rows that are the chunk's: their place among `rows`, the latents that matter, and
     their posterior means."""
-    targets, found = _of(chunk, Observed).targets, []
+    targets, found = recalled(chunk, Observed).targets, []
     for i in np.flatnonzero((rows >= chunk.start) & (rows < chunk.stop)):
         span = slice(*targets.starts[rows[i] - chunk.start : rows[i] - chunk.start + 2])
         found.append((int(i), targets.latents[span], targets.values[span]))
     return found
-
-
-def best_columns(scores: np.ndarray, n_candidates: int) -> np.ndarray:
-    """The columns of each row's largest scores, (n, n_candidates)."""
-    return numba_cpu.load("gp_select").pick(scores, n_candidates, 0, 0, 0)
 
 
 def with_random_ones(

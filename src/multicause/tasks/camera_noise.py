@@ -65,10 +65,10 @@ def denoise_counts(
     read_noise: float | None = None,
     value_range: tuple[float, float] | None = None,
 ) -> DenoisedCounts:
-    """Take Poisson noise, and Gaussian noise on top of it, out of an image.
+    """Remove Poisson noise, or a mix of Poisson and Gaussian noise, from an image.
 
-    The generalised Anscombe transform turns the noise into one of variance one everywhere, `denoise` takes it out, and
-    the exact unbiased inverse leads back.
+    The generalised Anscombe transform makes the noise variance one everywhere, `denoise` removes the noise, and the
+    exact unbiased inverse transforms back.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ def denoise_counts(
     noise : {"poisson", "poisson-gaussian"}
         Kind of noise.
     gain, offset, read_noise : float or None, default=None
-        See `CameraNoise`. What is None is estimated from the image.
+        See `CameraNoise`. None is estimated from the image.
     value_range : tuple of two floats or None, default=None
         Range that the result is clipped to.
 

@@ -63,12 +63,12 @@ def denoise_image(
     device: Literal["cpu", "cuda", "auto"] = "cpu",
     **settings: Any,
 ) -> DenoisedImage | DenoisedCounts:
-    """Take noise out of an image, learning from the noisy image itself what it is made of.
+    """Remove the noise from an image, with a model learned from the noisy image itself.
 
-    By default in two passes. A mixture of probabilistic principal components (Houdard, Bouveyron, Delon 2018) of all
-    overlapping patches gives a first result. In it, patches that look alike are found in the neighbourhood of each
-    other; their mean and covariance take the noise out of the noisy patches in the same places (Lebrun, Buades, Morel
-    2013). Each pixel is a weighted mean over all patches that cover it,
+    By default there are two passes. A mixture of probabilistic PCAs (Houdard, Bouveyron, Delon 2018) of all overlapping
+    patches gives a first result. In this, neighbouring patches that look alike are grouped; the mean and covariance of
+    each group denoise the noisy patches at the same positions (Lebrun, Buades, Morel 2013). Each pixel is a weighted
+    mean over all patches that cover it,
 
         x̂ = Σ_n w_n ⟨x⟩_n / Σ_n w_n,   w_n = 1 / (posterior variance + 0.01 σ²)
 
@@ -77,49 +77,48 @@ def denoise_image(
     image : array-like of shape (height, width) or (height, width, 3)
         Shades of grey or colours, integers or floating-point numbers of any range.
     model : {"auto", "mixture", "gsc"}, default="auto"
-        What learns from the patches. "auto" is the mixture, which is faster and better. "gsc" is spike-and-slab
-        sparse coding in a single pass over the model, which learns the noise level, too (GSC, Section 5.5).
+        Model of the patches. "auto" is the mixture, which is faster and better. "gsc" is spike-and-slab sparse coding,
+        which also learns the noise level (GSC, Section 5.5).
     noise : {"gaussian", "poisson", "poisson-gaussian"}, default="gaussian"
-        Kind of noise: equally strong everywhere, or of photons that were counted, or both, as cameras have it. Counts
-        are stabilised by the generalised Anscombe transform, denoised, and led back by its exact unbiased inverse.
+        Kind of noise: of equal strength everywhere; that of photon counts; or both, as in cameras. The variance of
+        counts is stabilised by the generalised Anscombe transform, and its exact unbiased inverse transforms back.
     noise_level : float or None, default=None
-        Standard deviation of the noise; of the read noise, where noise="poisson-gaussian". None estimates it from the
+        Standard deviation of the noise; of the read noise if noise="poisson-gaussian". None estimates it from the
         smoothest patches.
     gain : float or None, default=None
-        Grey values per photon, for noise of photons. None estimates it from the image.
+        Grey values per photon, for counts. None estimates it from the image.
     offset : float or None, default=None
-        Grey value where there is no light, for noise of photons. None estimates it from the image.
+        Grey value without light, for counts. None estimates it from the image.
     patch_size : int or None, default=None
-        Side length of a patch. None takes 8.
+        Side length of a patch. None is 8.
     n_components : int or None, default=None
-        Number of clusters, or of components by model="gsc". None takes 100 to 200 by the image's size, or 256; fewer
-        for a small image.
+        Number of clusters, or of components with model="gsc". None is 100 to 200, depending on the size of the image,
+        or 256 with model="gsc"; fewer for a small image.
     max_patches : int or None, default=None
-        Most patches that the model learns from, drawn at random; it bounds time and memory. All are denoised.
-        None takes 250 000, or 100 000 by model="gsc".
+        Largest number of patches that the model learns from, drawn at random; it bounds time and memory. All patches
+        are denoised. None is 250 000, or 100 000 with model="gsc".
     value_range : tuple of two floats or None, default=None
-        Range that the result is clipped to. None takes the type's range for integers, and does not clip floating-point
-        numbers.
+        Range that the result is clipped to. None is the range of the type for integers, and does not clip
+        floating-point numbers.
     random_state : int, RandomState instance or None, default=None
         Seed of the model's start and of the choice of patches.
     verbose : int, default=0
         1 shows progress on a terminal.
     n_jobs : int or None, default=None
-        Threads; None takes all cores.
+        Number of threads; None uses all cores.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand and the image
+        Where to compute: on the CPU, or on an NVIDIA GPU through CuPy; "auto" uses a GPU if there is one and the image
         is large.
     **settings : dict
-        Further constructor arguments of `TruncatedGaussianMixture`, such as `max_iter` and `n_candidates`. By
-        model="gsc" those of `GSC`, and three of its own: `subtract_mean` (True: the mean of each colour is taken off
-        each patch, and put back in the end), `weights` ("uniform" or "sparsity": the merge favours patches with few
-        active latents), and `n_passes` (2: the means that are taken off are those of the previous pass).
+        Further constructor arguments of `TruncatedGaussianMixture`, such as `max_iter` and `n_candidates`. With
+        model="gsc" those of `GSC`, and also `subtract_mean` (True: subtract the mean of each colour from each patch,
+        and add it back in the end), `weights` ("uniform", or "sparsity": favour patches with few active latents in the
+        mean), and `n_passes` (2: subtract the means of the previous pass in the second one).
 
     Returns
     -------
     DenoisedImage or DenoisedCounts
-        The image, the noise level, the fitted model, and the uncertainty of each pixel; for noise of photons, also the
-        `camera`.
+        The image, the noise level, the fitted model, and the uncertainty of each pixel; for counts, also the `camera`.
     """
     check_camera(noise, gain, offset, None)
     if noise != "gaussian":

@@ -36,7 +36,7 @@ class PatchesThere(Patches):
 
 
 class MergeThere(WeightedMerge):
-    """The same sums on the device; the image is beside the processor."""
+    """The same sums on the device; the image is in host memory."""
 
     def __init__(self, shape: tuple[int, ...], size: int):
         self._runtime = cuda.runtime()

@@ -64,6 +64,9 @@ class IncompleteMixture:
         self.params_: Any = None
         self._doubt = 0.0  # variance of the error of guesses
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_components={self.n_components}, n_candidates={self.n_candidates})"
+
     def fit(self, X: Any, guess: Any, iterations: Iterable[Any]) -> "IncompleteMixture":
         """Learn from rows with gaps (NaN), and a guess of them without; a second fit goes on from the first."""
         with single_threaded_blas:

@@ -1,18 +1,17 @@
-"""Images without their gaps."""
+"""Fill the gaps of an image."""
 
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.interpolate import LinearNDInterpolator
-from scipy.ndimage import gaussian_filter, maximum_filter
 from sklearn.utils import check_random_state
 
 from multicause.backends import cuda
 from multicause.posteriors.device_steps.base import LANES
 from multicause.short_repr import short_repr
 from multicause.tasks.devices import is_on_gpu, task_device
+from multicause.tasks.gap_filling import interpolated, near_enough, well_known
 from multicause.tasks.gap_noise import noise_level_of_known
 from multicause.tasks.images import (
     PatchModel,
@@ -32,11 +31,6 @@ MIXTURE_SETTINGS = {"max_iter": 12, "n_candidates": 3, "n_jobs": None}
 MIXTURE_PATCHES, GSC_PATCHES = 20_000, 100_000  # most that are learned from
 MOST_CLUSTERS = 60
 LEAST_COLOUR = 1e-9  # standard deviation, relative to that of the image, of an axis of colours that is worth a model
-ENOUGH = 0.2  # share of a Gaussian that must fall on known pixels, relative to the share of known pixels in the image
-MOST_CORNERS = 500_000  # of triangles between known pixels; more take too much time and memory
-NEAR_ENOUGH = 0.5  # share of a patch that must be known, relative to the best one, for it to fill a pixel
-IN_WIDE_GAPS = 0.8  # the same, where the best patch is almost whole: gaps lie apart, and are filled from their rims
-ALMOST_WHOLE = 0.85
 PATCH_SIZE, LARGE_PATCH, MUCH_MISSING = 8, 10, 0.65  # patches are larger where more than such a share is missing
 
 Reconstruct = Callable[[Any, Any], tuple[Any, Any]]
@@ -48,13 +42,13 @@ class InpaintedImage(NamedTuple):
     Attributes
     ----------
     image : ndarray of the shape and type of the image with gaps
-        The image without gaps; pixels that were known are as they were, unless they were to be denoised.
+        The image without gaps; known pixels are unchanged, unless keep_known=False.
     estimator : object
         The fitted model of the patches: `GSC`, or an `IncompleteMixture` per colour.
     noise_level : float
-        Standard deviation of the noise on known pixels, as it was learned or given.
+        Standard deviation of the noise on known pixels, learned or given.
     uncertainty : ndarray of the shape of the image, or None
-        Posterior standard deviation of filled pixels, 0 where pixels are kept; only of the mixture.
+        Posterior standard deviation of filled pixels, 0 for pixels that are kept; only with the mixture.
     """
 
     image: np.ndarray
@@ -86,10 +80,9 @@ def inpaint_image(
 ) -> InpaintedImage:
     """Fill the gaps of an image.
 
-    A mixture of Gaussians, or spike-and-slab sparse coding, learns what the image's patches are made of from known
-    pixels only: what is missing of a patch does not count. Each missing pixel becomes the mean of the posterior means
-    of the patches that cover it, weighted by how sure they are. A gap that is wider than patches reach is filled from
-    its rim inwards.
+    A mixture of Gaussians, or spike-and-slab sparse coding, learns a model of the image's patches from known pixels
+    only. Each missing pixel becomes the mean of the posterior means of the patches that cover it, weighted by their
+    precision. A gap wider than a patch is filled from its edges inwards.
 
     Parameters
     ----------
@@ -98,55 +91,51 @@ def inpaint_image(
     mask : array-like of bool of shape (height, width)
         True where a pixel is missing.
     model : {"auto", "mixture", "gsc"}, default="auto"
-        What patches are taken to be: from one of many Gaussians, or a few of many components (`GSC`). "auto" takes the
-        mixture, which was better and faster on most pictures, unless arguments that only `GSC` has are given.
+        Model of the patches: a mixture of Gaussians, or sparse coding (`GSC`). "auto" is the mixture, which was better
+        and faster on most images, unless arguments that only `GSC` has are given.
     patch_size : int or None, default=None
-        Side length of a patch. None takes 8; for the mixture 10, where two thirds of the pixels and more are missing.
+        Side length of a patch. None is 8, or 10 for the mixture if more than 65 % of the pixels are missing.
     n_components : int or None, default=None
-        Number of Gaussians, or of components that patches are made of. None takes up to 60 of the former, up to 256 of
-        the latter, fewer for small images.
+        Number of Gaussians, or of components of `GSC`. None is up to 60 Gaussians or up to 256 components, fewer for
+        small images.
     subtract_mean : bool or None, default=None
-        Take the mean of each colour off each patch before the model sees it, and put it back in the end. None does so
-        for `GSC`; Gaussians have means of their own.
+        Subtract the mean of each colour from each patch before the model sees it, and add it back in the end. None does
+        so for `GSC` only: Gaussians have their own means.
     n_passes : int, default=2
-        How often the gaps are filled. What is taken off, and guessed, comes from interpolation in the first pass; in
-        the next, from the previous result.
+        Number of times the gaps are filled. The subtracted means, and the first guess of missing pixels, come from
+        interpolation in the first pass, and from the previous result in later ones.
     keep_known : bool, default=True
-        Leave known pixels as they are. False takes the noise out of them as well.
+        Leave known pixels unchanged. False denoises them as well.
     noise_level : float or None, default=None
         Standard deviation of the noise on known pixels, for the mixture. None learns it.
     max_patches : int or None, default=None
-        Most patches that the model learns from, drawn at random; it bounds time and memory. None takes 20,000 for the
-        mixture, and 100,000 for `GSC`.
+        Largest number of patches that the model learns from, drawn at random; it bounds time and memory. None is 20,000
+        for the mixture, and 100,000 for `GSC`.
     value_range : tuple of two floats or None, default=None
-        Range that filled pixels are clipped to. None takes the type's range for integers, and does not clip
+        Range that filled pixels are clipped to. None is the range of the type for integers, and does not clip
         floating-point numbers.
     random_state : int, RandomState instance or None, default=None
         Seed of the model's start and of the choice of patches.
     verbose : int, default=0
         1 shows progress on a terminal.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute. "auto" takes an NVIDIA GPU for a large image, where there is one; `GSC` runs on the processor,
-        since data with gaps have no kernel of it for a GPU.
+        Where to compute. "auto" uses an NVIDIA GPU for a large image if there is one; `GSC` always runs on the CPU,
+        since it has no GPU kernel for data with gaps.
     **settings : dict
         `max_iter`, `n_candidates` and `n_jobs`; further constructor arguments of `GSC`, such as `max_active`.
 
     Returns
     -------
     InpaintedImage
-        The image, the fitted model, the noise level, and how sure filled pixels are.
+        The image, the fitted model, the noise level, and the uncertainty of filled pixels.
     """
     by_gsc = _takes_gsc(model, noise_level, settings)
     if task_device(device) == "cuda" and by_gsc:
         raise ValueError(
-            "inpaint_image(model='gsc') has no kernel for a GPU: GSC with gaps runs on the processor, device='cpu'. "
+            "inpaint_image(model='gsc') has no kernel for a GPU: GSC with gaps runs on the CPU, device='cpu'. "
             "model='mixture' has one."
         )
-    for name, value, least in (("n_components", n_components, 1), ("max_patches", max_patches, 2)):
-        if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}. Leave it out to have it chosen.")
-    if n_passes < 1:
-        raise ValueError(f"n_passes must be at least 1, got {n_passes}. Two serve most images.")
+    _check_counts(n_components, max_patches, n_passes)
     pixels = as_image(image)
     missing = _check_mask(mask, pixels.shape[:2])
     if patch_size is None:
@@ -221,9 +210,9 @@ def _by_gsc(
     gaps: Gaps, subtract_mean: bool, max_patches: int, random_state: np.random.RandomState, settings: dict[str, Any]
 ) -> Found:
     """All colours at once, by spike-and-slab sparse coding; patches count by how much is known of them."""
-    pixels, whole = gaps.pixels, _interpolated(gaps.pixels)
+    pixels, whole = gaps.pixels, interpolated(gaps.pixels)
     model = PatchModel(pixels.shape[2], subtract_mean)
-    positions = _well_known(np.isnan(pixels[..., 0]), gaps.patch_size)
+    positions = well_known(np.isnan(pixels[..., 0]), gaps.patch_size)
     model.fit(gaps.patches(pixels), positions, max_patches, random_state, gaps.patches(whole), **settings)
 
     def reconstruct(X: np.ndarray, guess: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -275,13 +264,13 @@ def _by_mixture(
         filled = mixture.fill(X - mean, guess - mean)
         return filled.mean + mean, filled.variance
 
-    whole = _interpolated(pixels)
+    whole = interpolated(pixels)
     X = gaps.patches(pixels).take(positions)
     n_iter = -(-settings["max_iter"] * 2 // (gaps.n_passes + 1))  # half as many in later passes
-    for turn in range(gaps.n_passes):
+    for number in range(gaps.n_passes):
         guess = gaps.patches(whole).take(positions)
         mean = guess.mean(axis=1, keepdims=True) if subtract_mean else level
-        steps = [slice(step, step + 1) for step in range(n_iter if turn == 0 else max(1, n_iter // 2))]
+        steps = [slice(step, step + 1) for step in range(n_iter if number == 0 else max(1, n_iter // 2))]
         mixture.fit(X - mean, guess - mean, with_progress(steps, "Learning", gaps.verbose))
         whole, variance = _filled(gaps, whole, reconstruct)
     return whole, variance, mixture
@@ -300,7 +289,7 @@ def _filled(gaps: Gaps, guess: np.ndarray, reconstruct: Reconstruct) -> tuple[np
         merge = _merged(gaps, pixels, guess, reconstruct, gaps.keep_known or clean is not None)
         if clean is None and not gaps.keep_known:
             clean = merge.mean(), merge.variance()
-        reached = missing & _near_enough(missing, gaps.patch_size)
+        reached = missing & near_enough(missing, gaps.patch_size)
         pixels[reached] = guess[reached] = merge.mean()[reached]
         variance[reached] = merge.variance()[reached]
         missing &= ~reached
@@ -329,17 +318,6 @@ def _merged(
     return merge
 
 
-def _near_enough(missing: np.ndarray, patch_size: int) -> np.ndarray:
-    """Pixels that a patch covers of which much is known, compared to the best patch with a gap."""
-    known = Patches(~missing[..., None], patch_size)
-    shares = np.concatenate([known.band(rows).mean(axis=1) for rows in known.bands()])
-    corners = np.zeros(missing.shape)
-    corners[: 1 - patch_size, : 1 - patch_size] = shares.reshape(np.array(missing.shape) + 1 - patch_size)
-    best = maximum_filter(corners, patch_size, mode="constant", origin=(patch_size - 1) // 2)
-    highest = best[missing].max()
-    return best >= (IN_WIDE_GAPS if highest > ALMOST_WHOLE else NEAR_ENOUGH) * highest
-
-
 def _takes_gsc(model: str, noise_level: float | None, settings: dict[str, Any]) -> bool:
     """Whether it is for spike-and-slab sparse coding; refuses what the model that was asked for does not have."""
     if model not in ("auto", "mixture", "gsc"):
@@ -362,36 +340,12 @@ def _takes_gsc(model: str, noise_level: float | None, settings: dict[str, Any]) 
     return by_gsc
 
 
-def _interpolated(pixels: np.ndarray) -> np.ndarray:
-    """A first guess: missing pixels are interpolated between known ones, or blurred where those lie to one side."""
-    guess, known = _blurred(pixels), np.isfinite(pixels[..., 0])
-    rim = np.argwhere(known & maximum_filter(~known, 3))
-    if len(rim) < MOST_CORNERS and np.linalg.matrix_rank(rim - rim[0]) == 2:
-        between = LinearNDInterpolator(rim, pixels[tuple(rim.T)])(np.argwhere(~known))
-        guess[~known] = np.where(np.isfinite(between), between, guess[~known])
-    return guess
-
-
-def _blurred(pixels: np.ndarray) -> np.ndarray:
-    """Missing pixels are means of known ones nearby, weighted by a Gaussian as narrow as possible."""
-    guess = pixels.copy()
-    known = np.isfinite(pixels[..., 0])
-    missing, spread = ~known, 1.0
-    while missing.any():
-        weight = gaussian_filter(known.astype(np.float64), spread)
-        total = gaussian_filter(np.where(known[..., None], pixels, 0.0), (spread, spread, 0.0))
-        near = missing & (weight > ENOUGH * known.mean())
-        guess[near] = total[near] / weight[near, None]
-        missing &= ~near
-        spread *= 2.0
-    return guess
-
-
-def _well_known(missing: np.ndarray, patch_size: int) -> np.ndarray:
-    """Positions of the patches with at least as many known pixels as the average patch."""
-    known = Patches(~missing[..., None], patch_size)
-    shares = np.concatenate([known.band(rows).mean(axis=1) for rows in known.bands()])
-    return np.flatnonzero(shares >= shares.mean())
+def _check_counts(n_components: int | None, max_patches: int | None, n_passes: int) -> None:
+    for name, value, least in (("n_components", n_components, 1), ("max_patches", max_patches, 2)):
+        if value is not None and value < least:
+            raise ValueError(f"{name} must be at least {least}, got {value}. Leave it out to have it chosen.")
+    if n_passes < 1:
+        raise ValueError(f"n_passes must be at least 1, got {n_passes}. Two serve most images.")
 
 
 def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:

@@ -61,9 +61,9 @@ def clean(
     Three colours are turned into brightness and two differences, which leaves the noise as it is.
     """
     unit = unit_of(pixels)
-    turn = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
+    rotation = OPPONENT if pixels.shape[2] == 3 else np.eye(pixels.shape[2])
     mean = pixels.mean(axis=(0, 1))
-    channels = _turned(pixels, turn / unit, -mean @ turn / unit, np.float32)
+    channels = _rotated(pixels, rotation / unit, -mean @ rotation / unit, np.float32)
     level, learner_kind = (
         None if noise_level is None else noise_level / unit,
         _learner_kind(settings, pixels.shape, n_components, max_patches or MAX_PATCHES),
@@ -85,11 +85,11 @@ def clean(
     cleaned, variances = learner.by_groups(channels, pilot, where)
     for k in range(channels.shape[2]):
         _calibrate(variances[:, :, k], channels[:, :, k] - cleaned[:, :, k], np.float32(level**2))
-    uncertainty = _turned(variances, np.square(turn.T), np.zeros(len(mean)), np.float32)
+    uncertainty = _rotated(variances, np.square(rotation.T), np.zeros(len(mean)), np.float32)
     np.sqrt(uncertainty, out=uncertainty)
     uncertainty *= np.float32(unit)
     estimator = estimators[0] if unit == 1.0 else _in_units(estimators[0], unit)
-    return Cleaned(_turned(cleaned, turn.T * unit, mean, np.float64), uncertainty, level * unit, estimator)
+    return Cleaned(_rotated(cleaned, rotation.T * unit, mean, np.float64), uncertainty, level * unit, estimator)
 
 
 def _in_units(mixture: TruncatedGaussianMixture, unit: float) -> TruncatedGaussianMixture:
@@ -104,11 +104,11 @@ def _in_units(mixture: TruncatedGaussianMixture, unit: float) -> TruncatedGaussi
     return TruncatedGaussianMixture.from_parameters(**params, **settings)
 
 
-def _turned(pixels: np.ndarray, turn: np.ndarray, offset: np.ndarray, dtype: Any) -> np.ndarray:
-    """pixels @ turn + offset, one colour after the other: a large image has no room for copies in double precision."""
+def _rotated(pixels: np.ndarray, rotation: np.ndarray, offset: np.ndarray, dtype: Any) -> np.ndarray:
+    """pixels @ rotation + offset, one colour at a time, to bound the memory for double precision."""
     result = np.empty(pixels.shape, dtype=dtype)
     for k in range(pixels.shape[2]):
-        result[:, :, k] = pixels @ turn[:, k].astype(pixels.dtype) + offset[k]
+        result[:, :, k] = pixels @ rotation[:, k].astype(pixels.dtype) + offset[k]
     return result
 
 

@@ -51,12 +51,12 @@ class SizeChoice:
 def choose_n_components(estimator, X, candidates=None, *, cv=5, n_init=RESTARTS):
     """Choose the number of components by held-out likelihood.
 
-    Of the numbers tried, the smallest whose mean held-out log-likelihood is within one standard error of the best one.
+    The choice is the smallest number tried whose mean held-out log-likelihood is within one standard error of the best.
 
     Parameters
     ----------
     estimator : estimator
-        Of multicause, or any with `n_components` and `score`. It is not fitted itself.
+        An estimator of multicause, or any with `n_components` and `score`. It is cloned, not fitted itself.
     X : array-like of shape (n_samples, n_features)
         The data.
     candidates : sequence of int or None, default=None
@@ -65,7 +65,7 @@ def choose_n_components(estimator, X, candidates=None, *, cv=5, n_init=RESTARTS)
     cv : int or cross-validation generator, default=5
         The folds; an int shuffles the rows.
     n_init : int, default=10
-        Starts of each fit, where the estimator has this argument and not a larger one of its own.
+        Number of starts of each fit, if the estimator has this argument and no larger value of its own.
 
     Returns
     -------

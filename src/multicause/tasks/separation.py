@@ -1,4 +1,4 @@
-"""Mixtures taken apart."""
+"""Separate the sources of mixtures."""
 
 import warnings
 from typing import Any, Literal, NamedTuple
@@ -25,7 +25,7 @@ class SeparatedSources(NamedTuple):
     sources : ndarray of shape (n_samples, n_sources)
         The sources, with a variance of one each.
     mixing : ndarray of shape (n_channels, n_sources)
-        What a unit of each source adds to each channel.
+        The contribution of each source, at unit variance, to each channel.
     mean : ndarray of shape (n_channels,)
         The mean of each channel.
     estimator : GSC
@@ -53,28 +53,28 @@ def separate_sources(
 ) -> SeparatedSources:
     """Find the independent sources of mixtures, and how they are mixed (GSC, Section 5.3).
 
-    The mixtures are whitened, and spike-and-slab sparse coding learns from them what each source adds to each channel.
-    The sources are then the mixtures times the pseudo-inverse of the mixing matrix; where there are more sources than
-    channels, which no matrix can undo, they are the model's posterior means ⟨s⊙z⟩.
+    The mixtures are whitened, and spike-and-slab sparse coding learns the mixing matrix from them. The sources are then
+    the mixtures times its pseudo-inverse, or, if there are more sources than channels, the model's posterior means
+    ⟨s⊙z⟩.
 
-    Order, scale and sign of the sources, which mixtures do not tell, follow a rule: each source has a variance of one;
-    the source that contributes the largest variance to all channels together comes first; and the mixing coefficient
-    of largest magnitude of each source is positive.
+    Order, scale and sign of the sources, which are not identifiable, follow a convention: each source has unit
+    variance; the source that contributes the largest variance to all channels together comes first; and the mixing
+    coefficient of largest magnitude of each source is positive.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_channels)
-        The mixtures, such as what several microphones recorded.
+        The mixtures, such as the recordings of several microphones.
     n_sources : int or None, default=None
-        Number of sources; None takes the number of channels.
+        Number of sources; None is the number of channels.
     max_samples : int, default=200_000
-        Most samples that the model learns from, drawn at random; all are taken apart.
+        Largest number of samples that the model learns from, drawn at random; all samples are separated.
     random_state : int, RandomState instance or None, default=None
         Seed of the model's start and of the choice of samples.
     verbose : int, default=0
         1 shows progress on a terminal.
     device : {"cpu", "cuda", "auto"}, default="cpu"
-        Where to compute: by the processor, by an NVIDIA GPU through CuPy, or there where one is at hand.
+        Where to compute: on the CPU, or on an NVIDIA GPU through CuPy; "auto" uses a GPU if there is one.
     **settings : dict
         Further constructor arguments of `GSC`, such as `max_iter`, `n_candidates`, or `n_init`, which is 3 here.
 
@@ -121,7 +121,7 @@ def _check_mixtures(X: ArrayLike) -> np.ndarray:
     if mixtures.ndim != 2 or mixtures.shape[1] < 2:
         raise ValueError(
             f"X must have shape (n_samples, n_channels) with at least two channels, got {mixtures.shape}. "
-            "One channel alone cannot be taken apart: record the sources with several microphones."
+            "A single channel cannot be separated: record the sources with several microphones."
         )
     if len(mixtures) <= mixtures.shape[1]:
         raise ValueError(

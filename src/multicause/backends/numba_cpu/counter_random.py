@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from multicause.backends.numba_cpu.vector_math import _as_bits
+from multicause.backends.numba_cpu.vector_math import as_bits
 from multicause.backends.numba_cpu.without_compiler import silently
 
 _STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -41,6 +41,6 @@ def key_of(row, key):
         largest = max(largest, abs(row[d]))
     for d in range(row.size):
         share = row[d] / largest if largest > 0.0 else 0.0
-        bits = (_as_bits(share + 0.0) + 268435456) >> 29
+        bits = (as_bits(share + 0.0) + 268435456) >> 29
         key = mix(key + _STEP + np.uint64(bits))
     return key

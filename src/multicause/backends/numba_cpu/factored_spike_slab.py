@@ -1,4 +1,4 @@
-"""Spike-and-slab latents taken one at a time: coordinate ascent of a factored posterior (MATH §5, last part).
+"""Spike-and-slab latents taken one at a time: coordinate ascent of a factored posterior.
 
 q(s, z) = prod_h q(s_h, z_h); active coefficients are N(m_h, v_h), active with probability lambda_h. In units of the
 slab's standard deviations and of the noise, with residual r = y - sum_h lambda_h m_h W_h:

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from multicause.backends.numba_cpu.counter_random import mix
-from multicause.backends.numba_cpu.selection import _offer
+from multicause.backends.numba_cpu.selection import offer
 from multicause.backends.numba_cpu.without_compiler import silently
 
 
@@ -72,7 +72,7 @@ def pick(scores, n_candidates, n_random, key, first_row):
         filled = 0
         if n_best > 0:
             for h in range(n_columns):
-                filled = _offer(np.float32(scores[n, h]), h, best, which, filled)
+                filled = offer(np.float32(scores[n, h]), h, best, which, filled)
         taken[:] = False
         for i in range(n_best):
             taken[which[i]] = True

@@ -9,7 +9,7 @@ from multicause.backends.numba_cpu.without_compiler import silently
 
 
 @njit(inline="always")
-def _offer(value, h, best, which, filled):
+def offer(value, h, best, which, filled):
     """Insert latent h among the best, in falling order of their scores; returns how many there are now."""
     n_candidates = best.size
     if filled == n_candidates and value <= best[n_candidates - 1]:
@@ -49,7 +49,7 @@ def top_candidates(scores, shift, scale, n_candidates):
     for n in range(n_rows):
         filled = 0
         for h in range(n_columns):
-            filled = _offer(np.float32((scores[n, h] - shift[h]) * scale[h]), h, best, which, filled)
+            filled = offer(np.float32((scores[n, h] - shift[h]) * scale[h]), h, best, which, filled)
         _write_rising(which, chosen[n])
     return chosen
 
@@ -66,7 +66,7 @@ def top_singletons(linear, shift, inverse, constant, n_candidates):
         filled = 0
         for h in range(n_columns):
             c = linear[n, h] + shift[h]
-            filled = _offer(np.float32(constant[row, h] + 0.5 * c * c * inverse[row, h]), h, best, which, filled)
+            filled = offer(np.float32(constant[row, h] + 0.5 * c * c * inverse[row, h]), h, best, which, filled)
         _write_rising(which, chosen[n])
     return chosen
 
@@ -164,7 +164,7 @@ def select_binary_greedily(linear, overlaps, n_candidates):
                 score[h] = max(score[h], gain[h] + columns[i, h] - loss)
         filled = 0
         for h in range(n_latents):
-            filled = _offer(np.float32(score[h]), h, best, which, filled)
+            filled = offer(np.float32(score[h]), h, best, which, filled)
         _write_rising(which, chosen[n])
     return chosen
 

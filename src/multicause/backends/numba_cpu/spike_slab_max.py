@@ -1,4 +1,4 @@
-"""Gibbs sampling of spike-and-slab latents that combine by their maximum (MATH §6).
+"""Gibbs sampling of spike-and-slab latents that combine by their maximum.
 
 Coefficients are in units of the slab's standard deviation, data and components in units of the noise: z_h ~ N(mu_h, 1),
 and -2 log p(y | x) = |y - max(0, max_h x_h W_h)|^2. Given the others' maximum m, latent h wins dimension d where

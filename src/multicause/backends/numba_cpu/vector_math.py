@@ -10,7 +10,7 @@ LOWEST = -69.0  # weights below exp(-69) = 1e-30 of the largest become exactly 0
 
 
 @intrinsic(lambda x: np.float64(x).view(np.int64))
-def _as_bits(typingctx, x):
+def as_bits(typingctx, x):
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(64))
 
@@ -50,7 +50,7 @@ def flushed_exp(x):
     p = p * r + 0.5
     p = p * r + 1.0
     p = p * r + 1.0
-    value = _as_float(_as_bits(p) + (_as_bits(shifted) << 52))
+    value = _as_float(as_bits(p) + (as_bits(shifted) << 52))
     return value if x >= LOWEST else 0.0
 
 
@@ -61,7 +61,7 @@ def positive_log(x):
     x = 2^k z with z in [0.7, 1.4), whose logarithm is 2 artanh(r), r = (z - 1) / (z + 1), by its Taylor polynomial of
     degree 21 (error 1e-17).
     """
-    bits = _as_bits(x)
+    bits = as_bits(x)
     k = (bits - 4604544271217802189) >> 52  # the bits of sqrt(1/2)
     z = _as_float(bits - (k << 52))
     r = (z - 1.0) / (z + 1.0)

@@ -14,7 +14,7 @@ from multicause.learning.not_finite import NotFinite
 from multicause.learning.records import Record, Stopwatch
 from multicause.learning.resumed import check_alike, check_finite, check_kept, check_kind, check_whole, refuse
 from multicause.learning.stopping import GainBelow, NoNewBest, StoppingRule
-from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, calling, combine, is_own
+from multicause.models.base import DataMoments, Perturbable, RedrawsUnused, calling, combine, is_users_own
 from multicause.models.priors import probability_of_at_most
 from multicause.posteriors.base import EStepResult, Posterior, PreparedPosterior
 from multicause.selection.base import Selection, Selector
@@ -76,7 +76,7 @@ class EM:
     @property
     def kept(self) -> Any:
         """Which states the posterior keeps, where it is truncated."""
-        return getattr(self.posterior, "kept", None)
+        return self.posterior.kept
 
     def stopping_rule(self, tol: float) -> StoppingRule | None:
         """None where the schedule, or a tolerance of 0, runs the fit to its end."""
@@ -149,7 +149,7 @@ class EM:
         """Whether all points are judged by the model itself, chance has no say in it, nor a schedule that waits."""
         if not isinstance(self.plan, Plan):
             return False
-        by_chance = self._learned_selection is not None or getattr(self.posterior, "is_sampled", False)
+        by_chance = self._learned_selection is not None or self.posterior.is_sampled
         settled = step.temperature == 1.0 and step.parameter_noise == 0.0 and self.plan.classification is None
         return settled and not by_chance
 
@@ -269,7 +269,7 @@ def check_m_step(model: Any, params: Any, iteration: int) -> None:
         name = type(model).__name__
         why = f"The data's free energy was finite: look at m_step of {name}, by multicause.testing.check_model."
         what = f"The M-step of {name} gave NaN or infinity for {', '.join(broken)} in iteration {iteration}."
-        raise NotFinite(what, why) if is_own(model) else NotFinite(what)
+        raise NotFinite(what, why) if is_users_own(model) else NotFinite(what)
 
 
 def _is_finite(value: Any) -> bool:

@@ -82,13 +82,13 @@ class Annealing:
     parameter_noise : float
         Standard deviation of the Gaussian noise added to the components after each M-step, in units of `noise_scale`.
     noise_scale : float or None
-        None is the standard deviation of the data, so that a recipe serves data of any unit; 1 is the data's unit.
+        None is the standard deviation of the data, so that settings do not depend on their unit; 1 is the data's unit.
     noise_share : float or None
-        Share of the iterations with that noise; 1 adds it to the end, as the paper does. None: until the share
-        `settle` begins, so that the components end exactly.
+        Share of the iterations with that noise; 1 adds it in all iterations, as in the paper. None stops it when the
+        share `settle` begins, so that the components converge.
     classification : DataClassification or None
-        Drop, towards the end, the points that more than gamma active latents explain.
-        `Annealing(1.0, classification=...)` does that at one temperature.
+        Drop points that need more than gamma active latents towards the end. `Annealing(1.0, classification=...)` does
+        so at a constant temperature.
     """
 
     initial: float = 13.0
@@ -102,7 +102,7 @@ class Annealing:
 
     @classmethod
     def of(cls, value: "Annealing | float | None") -> "Annealing | None":
-        """A schedule, or the one that begins at the temperature given; None stays None."""
+        """A schedule, or the one that starts at the given temperature; None stays None."""
         return value if value is None or isinstance(value, Annealing) else cls(float(value))
 
     def __post_init__(self) -> None:
@@ -182,8 +182,8 @@ class ConditionalCooling:
         Most iterations.
     parameter_noise : float
         Standard deviation of the Gaussian noise added to the components after each M-step above the last temperature,
-        in units of `noise_scale`. A little separates components that have become equal while hot and would stay so;
-        with too much they never converge.
+        in units of `noise_scale`. A little separates components that became equal at high temperatures; with too much
+        they never converge.
     noise_scale : float or None
         None is the standard deviation of the data; 1 is the data's unit.
     """

@@ -100,7 +100,7 @@ class DeviceEStep(ABC):
 
     @abstractmethod
     def statistics(self, terms: Any, candidates: Any, weights: Any) -> tuple[float, Any]:
-        """The weighted sum of F_n, and the model's statistics beside the processor; it uses the terms up."""
+        """The weighted sum of F_n, and the model's statistics in host memory; it uses the terms up."""
 
     def put(self, array: Any) -> Any:
         """An array of parameters on the device."""
@@ -150,7 +150,7 @@ class DeviceEStep(ABC):
         return arrays
 
     def read(self, *arrays: Any) -> list[np.ndarray]:
-        """Arrays in double precision, beside the processor, by one copy."""
+        """Arrays in double precision, in host memory, by one copy."""
         flat = self.xp.concatenate([array.ravel().astype(np.float64, copy=False) for array in arrays])
         parts = np.split(self.runtime.read(flat), np.cumsum([array.size for array in arrays])[:-1])
         return [part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)]
