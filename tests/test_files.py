@@ -93,6 +93,14 @@ def test_no_command_writes_over_what_it_reads_or_writes_already(arguments, folde
     assert not (folder / "s.csv").exists()
 
 
+def test_another_name_of_the_data_is_the_data(folder):
+    os.link("x.npy", "same.jsonl")
+    before = (folder / "x.npy").read_bytes()
+    said = refused("fit", "x.npy", "-n", "2", "-o", "m2", "--trace", "same.jsonl", "--force")
+    assert "name the same file" in said
+    assert (folder / "x.npy").read_bytes() == before
+
+
 def test_a_recording_is_not_overwritten_by_its_sources(tmp_path, monkeypatch):
     from multicause.media import write_audio
 

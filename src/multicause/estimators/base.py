@@ -31,6 +31,7 @@ from multicause.estimators.data_checks import (
     refuse_huge,
     refuse_magnitude,
     refuse_not_finite,
+    refusing_endless_integers,
     unmasked,
     unmasked_data,
     warn_of_unobserved,
@@ -355,7 +356,7 @@ class MulticauseEstimator(
         X = unmasked_data(X, type(self).__name__, self._allows_missing)
         finite, fewest = "allow-nan" if self._allows_missing else True, self._fewest_samples if reset else 1
         types = [np.float64, np.float32]
-        with naming_models_for_gaps(type(self).__name__):
+        with naming_models_for_gaps(type(self).__name__), refusing_endless_integers("X"):
             X = validate_data(self, X, dtype=types, reset=reset, ensure_all_finite=finite, ensure_min_samples=fewest)
         refuse_extreme(X)
         self._check_range(X, reset)
@@ -418,7 +419,8 @@ class MulticauseEstimator(
 
     def _check_latents(self, S, name: str = "S") -> np.ndarray:
         S = unmasked(S, name, way_out="Latents cannot be missing: give a number for each.")
-        S = check_array(S, dtype=[np.float64, np.float32], input_name=name, ensure_min_features=0)
+        with refusing_endless_integers(name):
+            S = check_array(S, dtype=[np.float64, np.float32], input_name=name, ensure_min_features=0)
         if S.shape[1] != self._n_features_out:
             raise ValueError(
                 f"{name} must have one column per component: {self._n_features_out} of them. Got {S.shape[1]} instead."
