@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -410,8 +410,11 @@ class MulticauseEstimator(
         """Settings and learned attributes may have been changed since the fit, and kernels index unchecked."""
         check_is_fitted(self)
         self._validate_params()
-        check_run(self)
-        self._check_learned()
+        try:
+            check_run(self)
+            self._check_learned()
+        except AttributeError as error:  # one that is not there, or is no array
+            raise NotFittedError(f"This {type(self).__name__} is not fitted as a whole: {error}. Call fit.") from error
 
     def _validate_fitted(self, X) -> np.ndarray:
         self._check_fitted()
