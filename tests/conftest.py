@@ -5,6 +5,7 @@ import pytest
 from hypothesis import settings
 
 from multicause._compat import HAS_CALLBACKS
+from multicause.persistence import save_model
 
 matplotlib.use("Agg")
 settings.register_profile("multicause", deadline=None, derandomize=True, print_blob=True)
@@ -16,6 +17,18 @@ def folder(tmp_path, monkeypatch):
     """An empty current folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def save_unchecked(monkeypatch):
+    """Writes a file of what `save_model` refuses, as a hostile hand would."""
+
+    def save(estimator, path, **more):
+        with monkeypatch.context() as patch:
+            patch.setattr(type(estimator), "_check_fitted", lambda self: None)
+            save_model(estimator, path, **more)
+
+    return save
 
 
 @pytest.fixture

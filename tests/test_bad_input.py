@@ -263,6 +263,16 @@ def test_samples_of_rates_beyond_whole_numbers_are_drawn():
     assert_allclose(drawn[drawn.any(axis=1)].mean(axis=0), rates[0], rtol=1e-4)
 
 
+def test_integers_beyond_all_floating_point_numbers_are_refused_by_name():
+    fit = LinCA(2, max_iter=2, tol=0.0, random_state=0).fit(X)
+    endless = [[10**400] * 4] * 3
+    for call in (fit.fit, fit.partial_fit, fit.transform):
+        with pytest.raises(ValueError, match=r"X holds an integer beyond the range.*Rescale"):
+            call(endless)
+    with pytest.raises(ValueError, match="S holds an integer beyond"):
+        fit.inverse_transform([[10**400] * 2])
+
+
 def test_data_that_are_said_to_be_white_must_not_be_huge():
     with pytest.raises(ValueError, match=r"UPoE\(whiten=False\) takes X to be white.*Set whiten=True"):
         UPoE(2, whiten=False).fit(1e30 * X)

@@ -244,6 +244,15 @@ def test_bad_arguments_are_refused(arguments, message):
         LinCA(6).fit(BARS, **arguments)
 
 
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [os.mkdir, getattr(os, "mkfifo", os.mkdir)])
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_checkpoint_that_can_be_no_file_is_refused_at_once(make, resume, tmp_path):
+    make(tmp_path / "c")
+    with pytest.raises(ValueError, match=r"must be the path of a file\. Got .*c', which is a folder, a pipe"):
+        LinCA(6).fit(BARS, checkpoint=tmp_path / "c", resume=resume)
+
+
 def test_a_full_disk_is_a_warning_and_the_fit_goes_on(checkpointed, monkeypatch):
     before = checkpointed.read_bytes()
 

@@ -106,6 +106,13 @@ def test_a_mistake_in_what_comes_from_a_pipe_names_it(model):
     assert "standard input has in line 2, column 2 'x', which is not a number" in result.stderr
 
 
+def test_standard_input_that_is_closed_is_one_line():
+    done = subprocess.run(["bash", "-c", f"{sys.executable} -m multicause fit - <&-"], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "Error: Standard input is closed" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_a_reader_that_has_seen_enough_is_no_error_of_ours(model):
     command = f"{sys.executable} -m multicause sample m -n 20000 -o - | head -n 2"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)

@@ -93,6 +93,34 @@ def test_no_command_writes_over_what_it_reads_or_writes_already(arguments, folde
     assert not (folder / "s.csv").exists()
 
 
+def test_another_name_of_the_data_is_the_data(folder):
+    os.link("x.npy", "same.jsonl")
+    before = (folder / "x.npy").read_bytes()
+    said = refused("fit", "x.npy", "-n", "2", "-o", "m2", "--trace", "same.jsonl", "--force")
+    assert "name the same file" in said
+    assert (folder / "x.npy").read_bytes() == before
+
+
+def test_a_link_that_leads_in_a_circle_is_no_file(folder):
+    os.symlink("b.npy", "a.npy")
+    os.symlink("a.npy", "b.npy")
+    assert "There is no file 'a.npy'" in refused("fit", "a.npy", "-n", "2")
+
+
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="there names of files are text")
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_names_that_cannot_be_shown_cost_no_result(encoding, folder):
+    name = b"caf\xe9.npy"
+    os.rename(b"x.npy", name)
+    command = [sys.executable, "-m", "multicause", "fit", name, "-n", "2", "--iterations", "2", "--report", "page.html"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONPATH": ":".join(sys.path)}
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "LinCA of caf\\udce9.npy" in ended.stdout
+    assert "LinCA of caf?.npy" in (folder / "page.html").read_text("utf-8")
+    assert os.path.exists(b"caf\xe9.multicause.safetensors")
+
+
 def test_a_recording_is_not_overwritten_by_its_sources(tmp_path, monkeypatch):
     from multicause.media import write_audio
 

@@ -125,12 +125,16 @@ def test_a_small_file_cannot_ask_for_gigabytes(tmp_path, kind):
         ("LinCA-gp", "selection_function_", 3, "selection_function_ cannot be an instance of int"),
     ],
 )
-def test_learned_attributes_out_of_range_are_refused_from_files_and_when_asked(tmp_path, kind, name, value, message):
+def test_learned_attributes_out_of_range_are_refused_from_files_and_when_asked(
+    tmp_path, save_unchecked, kind, name, value, message
+):
     estimator, X = estimators()[kind]
     setattr(estimator, name, value)
     with pytest.raises(ValueError, match=message):
         estimator.transform(X)
-    save_model(estimator, tmp_path / "m")
+    with pytest.raises(ValueError, match=message):
+        save_model(estimator, tmp_path / "m")
+    save_unchecked(estimator, tmp_path / "m")
     with pytest.raises(ModelFileError, match=message):
         load_model(tmp_path / "m")
 
@@ -159,6 +163,22 @@ def test_settings_changed_after_a_fit_are_checked_before_kernels_see_them():
         linca.sample(2)
     with pytest.raises(ValueError, match="component_shape"):
         InvECA(2, (2, 2), max_iter=2, tol=0).fit(images).set_params(component_shape=(9, 9)).transform(images)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("LinCA", "max_active", -5),
+        ("LinCA", "n_candidates", -(10**18)),
+        ("GSC", "n_candidates", 0),
+        ("LinCA", "learning_decay", -3.0),
+        ("mixture-full", "covariance_type", np.zeros(3)),
+    ],
+)
+def test_settings_changed_after_a_fit_are_checked_before_a_batch_is_learned(kind, name, value):
+    fitted, X = estimators()[kind]
+    with pytest.raises(ValueError, match=f"The '{name}' parameter of"):
+        fitted.set_params(**{name: value}).partial_fit(X)
 
 
 def test_true_is_one_to_kernels_too():
@@ -337,10 +357,10 @@ def test_bombs_are_refused_before_they_go_off(tmp_path, monkeypatch):
             read(tmp_path / name)
 
 
-def test_models_of_one_s_own_are_checked_against_their_own_shapes(tmp_path):
+def test_models_of_one_s_own_are_checked_against_their_own_shapes(tmp_path, save_unchecked):
     estimator, _ = estimators()["TruncatedEM"]
     estimator.params_ = estimator.params_._replace(weights=np.ones((9, 2)))
-    save_model(estimator, tmp_path / "m", registry=REGISTRY)
+    save_unchecked(estimator, tmp_path / "m", registry=REGISTRY)
     with pytest.raises(ModelFileError, match=r"weights in params_ must be finite, of shape \(3, 6\)"):
         load_model(tmp_path / "m", registry=REGISTRY)
 

@@ -118,7 +118,7 @@ CALL = (
 
 def in_a_process(code, cache):
     """One in which nobody else compiles anything."""
-    environment = {**os.environ, "MULTICAUSE_CACHE": str(cache), "PYTHONPATH": ":".join(sys.path)}
+    environment = {**os.environ, "MULTICAUSE_CACHE": str(cache or ""), "PYTHONPATH": ":".join(sys.path)}
     environment.pop("NUMBA_CACHE_DIR", None)
     return subprocess.Popen(
         [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -133,6 +133,15 @@ def test_without_a_folder_to_write_to_a_kernel_warns_and_leaves_nothing_beside_t
     assert err.count("cannot be written to. Kernels are compiled anew") == 1
     sources = os.path.dirname(kernel_cache.__file__)
     assert not [name for _, _, names in os.walk(sources) for name in names if name.endswith((".nbi", ".nbc"))]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there users are known by other means")
+def test_a_user_without_a_home_is_warned_and_gets_an_answer():
+    unknown = "import os; os.getuid = lambda: 54321; os.environ['XDG_CACHE_HOME'] = ''; os.environ.pop('HOME', None);"
+    process = in_a_process(unknown + CALL, None)
+    said, err = process.communicate()
+    assert (process.returncode, said) == (0, "3.0\n"), err
+    assert err.count("cannot be written to. Kernels are compiled anew") == 1
 
 
 def test_two_processes_may_compile_at_once(tmp_path):

@@ -238,6 +238,15 @@ def test_an_estimator_that_was_not_fitted_is_refused(path):
     assert not path.exists()
 
 
+def test_an_estimator_that_is_not_fitted_as_a_whole_is_refused_when_asked_and_saved(path, X):
+    estimator = LinCA(3)
+    estimator.components_ = X[:3]
+    for call in (lambda: estimator.transform(X), lambda: save_model(estimator, path)):
+        with pytest.raises(NotFittedError, match=r"LinCA is not fitted as a whole: .*n_features_in_.*Call fit"):
+            call()
+    assert not path.exists()
+
+
 def test_a_class_that_load_model_would_not_know_is_refused_when_saving(path, X):
     with pytest.raises(TypeError, match=r"needs an estimator of multicause, got an instance of 'Causes'.*registry="):
         save_model(Causes().fit(X), path)
@@ -443,7 +452,7 @@ def test_an_atomic_write_to_a_folder_is_refused(tmp_path):
         atomic_write(tmp_path, b"")
 
 
-def test_a_file_whose_shapes_do_not_go_together_is_refused(tmp_path):
+def test_a_file_whose_shapes_do_not_go_together_is_refused(tmp_path, save_unchecked):
     path, X = tmp_path / "m", np.random.default_rng(0).normal(size=(60, 5))
     fit = LinCA(4, n_candidates=2, selection=GPSelect(), max_iter=3, tol=0, random_state=0).fit(X)
     changes = {
@@ -454,19 +463,22 @@ def test_a_file_whose_shapes_do_not_go_together_is_refused(tmp_path):
     for name, (value, message) in changes.items():
         before = getattr(fit, name)
         setattr(fit, name, value)
-        save_model(fit, path)
+        save_unchecked(fit, path)
         setattr(fit, name, before)
         with pytest.raises(ModelFileError, match=f"damaged.*{message}"):
             load_model(path)
     fit.selection_function_ = replace(fit.selection_function_, weights=np.ones((3, 9)))
-    save_model(fit, path)
+    save_unchecked(fit, path)
     with pytest.raises(ModelFileError, match=r"damaged.*The selection function's mean, pivots and weights"):
         load_model(path)
 
 
-def test_a_file_with_settings_out_of_range_is_refused(tmp_path):
+def test_a_file_with_settings_out_of_range_is_refused(tmp_path, save_unchecked):
     fit = LinCA(4, max_iter=3, tol=0, random_state=0).fit(np.random.default_rng(0).normal(size=(60, 5)))
-    save_model(fit.set_params(max_active=-5), tmp_path / "m")
+    fit.set_params(max_active=-5)
+    with pytest.raises(ValueError, match="'max_active' parameter of LinCA"):
+        save_model(fit, tmp_path / "m")
+    save_unchecked(fit, tmp_path / "m")
     with pytest.raises(ModelFileError, match=r"damaged.*'max_active' parameter of LinCA"):
         load_model(tmp_path / "m")
     with pytest.raises(ValueError, match="'max_active' parameter of LinCA"):

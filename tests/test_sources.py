@@ -156,6 +156,37 @@ def test_what_can_be_read_once_only_is_refused_with_the_way_out(X):
         LinCA(4).fit([X[:0]])
 
 
+def other_kinds():
+    words, complex_numbers = np.full((24, 4), b"a"), np.ones((24, 4)) * 1j
+    h5py = pytest.importorskip("h5py")
+    with h5py.File("other.h5", "w") as file:
+        file["words"], file["complex"] = words, complex_numbers
+    file = h5py.File("other.h5")
+    import dask.array
+
+    yield file["words"]
+    yield file["complex"]
+    yield dask.array.from_array(complex_numbers, chunks=7)
+    yield [np.ones((3, 4)), words]
+    yield lambda: iter([np.ones((3, 4)), complex_numbers])
+    yield lambda: iter([np.ones((3, 4)), np.full((3, 4), np.datetime64("2020-01-01"))])
+
+
+def test_what_is_read_by_rows_must_hold_real_numbers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for X in other_kinds():
+        with pytest.raises(ValueError, match=r"X must hold real numbers\. Got values of type"):
+            LinCA(2).fit(X)
+
+
+def test_a_file_that_was_closed_is_named(tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        X = file.create_dataset("x", data=np.ones((24, 4)))
+    with pytest.raises(ValueError, match=r"X cannot be read: .*Keep its file open"):
+        LinCA(2).fit(X)
+
+
 def test_a_stream_can_be_asked_out_of_order():
     X = np.arange(60.0).reshape(20, 3)
     stream = Stream(lambda: (X[i : i + 3] for i in range(0, 20, 3)))

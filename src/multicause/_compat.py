@@ -27,11 +27,6 @@ def fit_with_callbacks(fit):
     return with_callbacks(_fit_context(prefer_skip_nested_validation=True)(fit))
 
 
-def partial_fit_context(partial_fit):
-    """Validate the constructor's parameters before each batch."""
-    return _fit_context(prefer_skip_nested_validation=True)(partial_fit)
-
-
 class IterationCallbacks:
     """Reports each EM iteration to the callbacks set on an estimator, and hears whether one asks to stop."""
 
@@ -67,5 +62,4 @@ __all__ = [
     "StrOptions",
     "check_sample_weight",
     "fit_with_callbacks",
-    "partial_fit_context",
 ]

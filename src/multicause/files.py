@@ -99,9 +99,17 @@ def user_cache_folder() -> Path:
     if chosen := os.environ.get("MULTICAUSE_CACHE"):
         return Path(chosen)
     if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local"))
+        base = Path(os.environ.get("LOCALAPPDATA") or _home() / "AppData" / "Local")
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _home() / "Library" / "Caches"
     else:
-        base = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+        base = Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache")
     return base / "multicause"
+
+
+def _home() -> Path:
+    """The user's folder; of one whom the system does not know, as in some containers, none that could be written to."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull)

@@ -13,7 +13,7 @@ validated and its learned parameters checked before an estimator comes out of it
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,8 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str], *, regist
     ------
     NotFittedError
         When `estimator` has not been fitted.
+    ValueError
+        When settings or learned attributes were changed since, and no longer go together.
     TypeError
         When the class of `estimator`, or one of its values, has no place in a model file.
 
@@ -82,6 +84,9 @@ def save_model(estimator: BaseEstimator, path: str | os.PathLike[str], *, regist
             "For an estimator of your own, pass registry=[its class] here and to load_model."
         )
     check_is_fitted(estimator)
+    check: Callable[[], None] | None = getattr(estimator, "_check_fitted", None)
+    if check is not None:
+        check()  # what could not be loaded must not pass for saved
     tensors: dict[str, np.ndarray] = {}
     header = {
         "format": "multicause-model",

@@ -106,7 +106,7 @@ def _folders() -> Iterator[tuple[str, str]]:
 
     cache = cache_folder()
     access = "writable" if is_writable(cache) else f"NOT writable: kernels are compiled anew in each process. {ADVICE}"
-    yield "kernel cache", f"{cache} ({access}, {_size(cache) / 1e6:.1f} MB)"
+    yield "kernel cache", f"{cache} ({_size(cache) / 1e6:.1f} MB, {access})"
     data = data_folder()
     if data is None:
         yield "data", "MULTICAUSE_DATA is not set: experiments on real data are skipped"

@@ -1,7 +1,9 @@
 """Errors and warnings of the command line: one line each, without a traceback."""
 
 import atexit
+import io
 import signal
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +33,7 @@ class OneLineErrors(click.Group):
     def main(self, *args: Any, **kwargs: Any) -> Any:
         atexit.unregister(_ignore_interrupts)
         atexit.register(_ignore_interrupts)
+        _show_what_can_be_shown()
         return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -46,6 +49,13 @@ class OneLineErrors(click.Group):
                 raise UserError(f"{one_line(error.format_message())} See '{path} --help'.") from error
             except USER_ERRORS as error:
                 raise UserError(describe(error)) from error
+
+
+def _show_what_can_be_shown() -> None:
+    """A file's name that the terminal has no letters for, or that is no text at all, costs nobody a result."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _ignore_interrupts() -> None:

@@ -48,6 +48,8 @@ def _read_table(path: Path) -> tuple[np.ndarray, list[str] | None]:
 
     if path != STREAM:
         return read_table(path)
+    if sys.stdin is None:  # Python has none where it is closed
+        raise TableError("Standard input is closed, but the data are to come from there. Give a file, or a pipe.")
     content = sys.stdin.buffer.read()
     ending = next((ending for magic, ending in MAGIC.items() if content.startswith(magic)), ".csv")
     with tempfile.TemporaryDirectory() as folder:

@@ -131,16 +131,21 @@ def check_files(inputs: Files, outputs: Files, replaced: tuple[str, ...] = ()) -
 
 def _refuse_equal(inputs: Files, outputs: Files) -> None:
     """The data must not be overwritten, nor one result by another."""
-    seen = {path.resolve(): name for name, path in inputs.items() if path is not None and path != STREAM}
+    seen = [(name, path) for name, path in inputs.items() if path is not None and path != STREAM]
     for name, path in outputs.items():
-        if path is None:
+        if path is None or (path.exists() and not path.is_file()):  # /dev/null may be named twice
             continue
-        place = path.resolve()
-        if place.exists() and not place.is_file():  # /dev/null may be named twice
-            continue
-        if place in seen:
-            raise click.UsageError(f"{name} and {seen[place]} name the same file, '{path}'. Give each its own.")
-        seen[place] = name
+        for other, before in seen:
+            if _are_the_same(path, before):
+                raise click.UsageError(f"{name} and {other} name the same file, '{path}'. Give each its own.")
+        seen.append((name, path))
+
+
+def _are_the_same(path: Path, other: Path) -> bool:
+    """By whatever names: a hard link is the file itself, as are other letters where the disk makes no difference."""
+    if path.exists() and other.exists():
+        return path.samefile(other)
+    return os.path.realpath(path) == os.path.realpath(other)
 
 
 def given(settings: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, DensityMixin, TransformerMixin
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import assert_all_finite, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -32,6 +32,7 @@ from multicause.estimators.data_checks import (
     refuse_magnitude,
     refuse_not_finite,
     refuse_too_small,
+    refusing_endless_integers,
     unmasked,
     unmasked_data,
     warn_of_unobserved,
@@ -351,7 +352,7 @@ class MulticauseEstimator(
         X = unmasked_data(X, type(self).__name__, self._allows_missing)
         finite, fewest = "allow-nan" if self._allows_missing else True, self._fewest_samples if reset else 1
         types = [np.float64, np.float32]
-        with naming_models_for_gaps(type(self).__name__):
+        with naming_models_for_gaps(type(self).__name__), refusing_endless_integers("X"):
             X = validate_data(self, X, dtype=types, reset=reset, ensure_all_finite=finite, ensure_min_samples=fewest)
         refuse_extreme(X)
         self._check_range(X, reset)
@@ -396,8 +397,11 @@ class MulticauseEstimator(
         """Settings and learned attributes may have been changed since the fit, and kernels index unchecked."""
         check_is_fitted(self)
         self._validate_params()
-        check_run(self)
-        self._check_learned()
+        try:
+            check_run(self)
+            self._check_learned()
+        except AttributeError as error:  # one that is not there, or is no array
+            raise NotFittedError(f"This {type(self).__name__} is not fitted as a whole: {error}. Call fit.") from error
 
     def _validate_fitted(self, X) -> np.ndarray:
         self._check_fitted()
@@ -405,7 +409,8 @@ class MulticauseEstimator(
 
     def _check_latents(self, S, name: str = "S") -> np.ndarray:
         S = unmasked(S, name, way_out="Latents cannot be missing: give a number for each.")
-        S = check_array(S, dtype=[np.float64, np.float32], input_name=name, ensure_min_features=0)
+        with refusing_endless_integers(name):
+            S = check_array(S, dtype=[np.float64, np.float32], input_name=name, ensure_min_features=0)
         if S.shape[1] != self._n_features_out:
             raise ValueError(
                 f"{name} must have one column per component: {self._n_features_out} of them. Got {S.shape[1]} instead."

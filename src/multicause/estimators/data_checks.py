@@ -54,6 +54,18 @@ def naming_models_for_gaps(estimator: str) -> Iterator[None]:
         ) from None
 
 
+@contextmanager
+def refusing_endless_integers(name: str) -> Iterator[None]:
+    """A context in which numbers become floating-point ones: Python's integers have no largest one."""
+    try:
+        yield
+    except OverflowError as error:
+        raise ValueError(
+            f"{name} holds an integer beyond the range of floating-point numbers; magnitudes must be at most "
+            f"{LARGEST:g}. Rescale it."
+        ) from error
+
+
 def refuse_huge(S: np.ndarray, name: str) -> None:
     """Latents whose squares overflow."""
     largest = float(np.abs(S).max(initial=0.0))

@@ -35,6 +35,11 @@ class Keeping(NamedTuple):
                 raise TypeError(f"The '{name}' of a fit must be the path of a file or None. Got {path!r} instead.")
         if resume and checkpoint is None:
             raise ValueError("resume=True goes on from a checkpoint: give its path, checkpoint='run.checkpoint'.")
+        if checkpoint is not None and os.path.exists(checkpoint) and not os.path.isfile(checkpoint):
+            raise ValueError(  # to open a pipe would wait for its other end, for ever
+                f"The 'checkpoint' of a fit must be the path of a file. Got '{os.fspath(checkpoint)}', which is a "
+                "folder, a pipe or a device."
+            )
         if trace is not None and checkpoint is not None and os.path.realpath(trace) == os.path.realpath(checkpoint):
             raise ValueError("'trace' and 'checkpoint' are the same file. Give each a path of its own.")
         return cls(trace, checkpoint, Every.of(every), bool(resume))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from multicause import interrupts
-from multicause._compat import Interval, partial_fit_context
+from multicause._compat import Interval
 from multicause.estimators.base import seed_of
 from multicause.estimators.data_checks import checked_weights
 from multicause.estimators.devices import DeviceEstimator
@@ -33,7 +33,6 @@ class StreamingEstimator(DeviceEstimator):
         "learning_offset": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    @partial_fit_context
     def partial_fit(self, X, y=None, sample_weight=None):
         """Learn from one batch of a stream: stochastic EM, with a decaying step on the statistics.
 
@@ -57,8 +56,13 @@ class StreamingEstimator(DeviceEstimator):
         self : object
             The estimator.
         """
+        first = not hasattr(self, "stop_")
+        if first:
+            self._validate_params()
+        else:
+            self._check_fitted()
         self._refuse_of_streams()
-        X = self._validate(X, reset=not hasattr(self, "stop_"))
+        X = self._validate(X, reset=first)
         weights = checked_weights(sample_weight, X)
         stream = getattr(self, "stream_", {"seed": seed_of(self.random_state), "dtype": str(X.dtype)})
         with interrupts.watched():

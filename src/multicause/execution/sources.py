@@ -23,6 +23,7 @@ class RowSource(ABC):
     has_gaps = False  # whether entries are missing: those who validate the rows say so
 
     def __init__(self, shape: tuple[int, int], dtype: Any):
+        _refuse_other_kinds(np.dtype(dtype))
         self.shape = (int(shape[0]), int(shape[1]))
         self.dtype = np.dtype(np.float32 if np.dtype(dtype) == np.float32 else np.float64)
 
@@ -178,9 +179,16 @@ def _common_width(blocks: Sequence[np.ndarray], width: int | None = None) -> int
             raise ValueError(
                 f"X is given in blocks, which must be arrays of shape {wanted}. Block {i} has shape {block.shape}."
             )
+        _refuse_other_kinds(block.dtype)
         width = block.shape[1]
     assert width is not None
     return width
+
+
+def _refuse_other_kinds(dtype: np.dtype) -> None:
+    """What is read by rows is converted without a look: words would fail late, imaginary parts vanish in silence."""
+    if dtype.kind not in "fiub":
+        raise ValueError(f"X must hold real numbers. Got values of type {dtype}; convert them first.")
 
 
 def row_source(X: Any) -> RowSource | None:
@@ -212,7 +220,10 @@ def _is_dask(X: Any) -> bool:
 
 
 def _is_stored(X: Any) -> bool:
-    shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
+    try:
+        shape, dtype = getattr(X, "shape", None), getattr(X, "dtype", None)
+    except (RuntimeError, ValueError, OSError) as error:  # as h5py has it
+        raise ValueError(f"X cannot be read: {error}. Keep its file open while it is in use.") from error
     by_rows = not isinstance(X, np.ndarray) and hasattr(X, "__getitem__")
     table = isinstance(shape, tuple) and len(shape) == 2 and all(isinstance(n, int) for n in shape)
-    return by_rows and table and isinstance(dtype, np.dtype) and dtype.kind in "fiub" and not hasattr(X, "tocsr")
+    return by_rows and table and isinstance(dtype, np.dtype) and dtype.kind != "O" and not hasattr(X, "tocsr")

@@ -83,7 +83,7 @@ def write_report(path: str | os.PathLike[str], title: str, sections: Iterable[Se
         f"<style>\n{style}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n{_contents_html(listed)}"
         f"<main>\n{''.join(parts)}</main>\n</body>\n</html>\n"
     )
-    atomic_write(path, page.encode("utf-8"))
+    atomic_write(path, page.encode("utf-8", "replace"))  # names of files may be no text
 
 
 def _contents_html(sections: Sequence[Section]) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from scipy.ndimage import convolve
 
 from multicause.short_repr import short_repr
+from multicause.tasks.arguments import is_number
 from multicause.tasks.clipping import clipped_share
 from multicause.tasks.images import as_image, check_known_pixels, like
 from multicause.tasks.noise_level import estimate_noise_level
@@ -246,6 +247,6 @@ def check_camera(noise: str, gain: float | None, offset: float | None, read_nois
     if noise == "gaussian" and not (gain is None and offset is None):
         raise ValueError("gain and offset belong to noise='poisson' and 'poisson-gaussian', but noise is 'gaussian'.")
     for name, value, least in (("gain", gain, 0.0), ("offset", offset, -np.inf), ("read_noise", read_noise, 0.0)):
-        if value is not None and not (np.isfinite(value) and value >= least and (name != "gain" or value > 0.0)):
+        if value is not None and not (is_number(value) and value >= least and (name != "gain" or value > 0.0)):
             wanted = {"gain": "positive", "offset": "finite", "read_noise": "at least 0"}[name]
-            raise ValueError(f"{name} must be {wanted}, got {value}. Leave it out to have it estimated.")
+            raise ValueError(f"{name} must be {wanted}, got {value!r}. Leave it out to have it estimated.")

@@ -9,6 +9,7 @@ from multicause.backends import cuda
 from multicause.execution.in_process import single_threaded_blas
 from multicause.short_repr import short_repr
 from multicause.tasks import mixture_denoising
+from multicause.tasks.arguments import check_whole, is_number
 from multicause.tasks.camera_noise import DenoisedCounts, check_camera, denoise_counts
 from multicause.tasks.devices import task_device
 from multicause.tasks.images import PatchModel, as_image, check_known_pixels, check_patch_size, check_value_range, like
@@ -144,8 +145,10 @@ def denoise_image(
     check_value_range(value_range)
     check_known_pixels(pixels)
     _check_noise_level(noise_level, model)
-    if max_patches is not None and max_patches < 2:
-        raise ValueError(f"max_patches must be at least 2, got {max_patches}. A hundred thousand serve most images.")
+    if max_patches is not None:
+        check_whole("max_patches", max_patches, 2, "A hundred thousand serve most images.")
+    if n_components is not None:
+        check_whole("n_components", n_components, 1, "Leave it out to have it chosen.")
     if model == "gsc":
         shared = {"n_components": n_components, "verbose": verbose, "n_jobs": n_jobs, **settings}
         clean, level, estimator = _by_gsc(
@@ -165,9 +168,9 @@ def _check_noise_level(noise_level: float | None, model: str) -> None:
         return
     if model == "gsc":
         raise ValueError("noise_level is not for model='gsc', which learns it. Use model='mixture', or leave it out.")
-    if not 0.0 <= noise_level < np.inf:
+    if not (is_number(noise_level) and noise_level >= 0.0):
         raise ValueError(
-            f"noise_level must be a standard deviation, 0 or more and finite, got {noise_level}. None estimates it."
+            f"noise_level must be a standard deviation, 0 or more and finite, got {noise_level!r}. None estimates it."
         )
 
 

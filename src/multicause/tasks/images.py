@@ -9,6 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from multicause.estimators import GSC
+from multicause.estimators.data_checks import unmasked
+from multicause.tasks.arguments import check_whole
 from multicause.tasks.patches import Patches, some_of
 
 MOST_COMPONENTS = 256
@@ -17,7 +19,7 @@ PATCHES_PER_COMPONENT = 4  # fewer would be learned by heart
 
 def as_image(image: ArrayLike) -> np.ndarray:
     """An array of shape (height, width, colours) in double precision."""
-    pixels = np.asarray(image)
+    pixels = np.asarray(unmasked(image, "image", np.nan))
     if pixels.dtype.kind not in "uif":
         raise ValueError(f"image must hold integers or floating-point numbers, got {pixels.dtype}. Convert it first.")
     if pixels.ndim not in (2, 3) or pixels.shape[2:] not in ((), (1,), (3,)) or pixels.size == 0:
@@ -30,8 +32,7 @@ def as_image(image: ArrayLike) -> np.ndarray:
 
 def check_patch_size(pixels: np.ndarray, patch_size: int) -> None:
     height, width = pixels.shape[:2]
-    if patch_size < 2:
-        raise ValueError(f"patch_size must be at least 2, got {patch_size}. 8 serves most images.")
+    check_whole("patch_size", patch_size, 2, "8 serves most images.")
     if min(height, width) < patch_size or max(height, width) == patch_size:
         raise ValueError(
             f"image must be larger than a patch of {patch_size} × {patch_size} pixels, got {height} × {width}. "
@@ -42,10 +43,13 @@ def check_patch_size(pixels: np.ndarray, patch_size: int) -> None:
 def check_value_range(value_range: tuple[float, float] | None) -> None:
     if value_range is None:
         return
-    low, high = value_range
+    try:
+        low, high = map(float, value_range)
+    except (TypeError, ValueError):
+        low = high = np.nan
     if not low < high:
         raise ValueError(
-            f"value_range must be a smallest and a largest value, got {value_range}. Give (0, 255) for 8-bit images."
+            f"value_range must be a smallest and a largest value, got {value_range!r}. Give (0, 255) for 8-bit images."
         )
 
 

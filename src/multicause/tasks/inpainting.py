@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from multicause.backends import cuda
 from multicause.posteriors.device_steps.base import LANES
 from multicause.short_repr import short_repr
+from multicause.tasks.arguments import check_whole, is_number
 from multicause.tasks.devices import is_on_gpu, task_device
 from multicause.tasks.gap_filling import interpolated, near_enough, well_known
 from multicause.tasks.gap_noise import noise_level_of_known
@@ -328,24 +329,23 @@ def _takes_gsc(model: str, noise_level: float | None, settings: dict[str, Any]) 
             f"inpaint_image() got an unexpected keyword argument {others[0]!r}: model='mixture' takes "
             f"{', '.join(MIXTURE_SETTINGS)}. Arguments of GSC need model='gsc'."
         )
-    if noise_level is not None and not 0.0 <= noise_level < np.inf:
-        raise ValueError(f"noise_level must be at least 0, got {noise_level}. Leave it out to have it learned.")
+    if noise_level is not None and not (is_number(noise_level) and noise_level >= 0.0):
+        raise ValueError(f"noise_level must be at least 0, got {noise_level!r}. Leave it out to have it learned.")
     if model != "gsc" and not others:
         for name, value in settings.items():
-            if name != "n_jobs" and not value >= 1:
-                raise ValueError(f"{name} must be at least 1, got {value}.")
+            if name != "n_jobs":
+                check_whole(name, value, 1, "Leave it out for the default.")
     by_gsc = model == "gsc" or (model == "auto" and bool(others))
     if by_gsc and noise_level is not None:
         raise ValueError("noise_level belongs to model='mixture', but the model is 'gsc', which learns it.")
     return by_gsc
 
 
-def _check_counts(n_components: int | None, max_patches: int | None, n_passes: int) -> None:
+def _check_counts(n_components: Any, max_patches: Any, n_passes: Any) -> None:
     for name, value, least in (("n_components", n_components, 1), ("max_patches", max_patches, 2)):
-        if value is not None and value < least:
-            raise ValueError(f"{name} must be at least {least}, got {value}. Leave it out to have it chosen.")
-    if n_passes < 1:
-        raise ValueError(f"n_passes must be at least 1, got {n_passes}. Two serve most images.")
+        if value is not None:
+            check_whole(name, value, least, "Leave it out to have it chosen.")
+    check_whole("n_passes", n_passes, 1, "Two serve most images.")
 
 
 def _check_mask(mask: ArrayLike, shape: tuple[int, ...]) -> np.ndarray:

@@ -9,7 +9,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from multicause.estimators import GSC
+from multicause.estimators.data_checks import unmasked
 from multicause.short_repr import short_repr
+from multicause.tasks.arguments import check_whole, refuse_extreme_values
 from multicause.tasks.devices import task_device
 from multicause.tasks.patches import some_of
 
@@ -85,8 +87,8 @@ def separate_sources(
     """
     mixtures = _check_mixtures(X)
     n_sources = mixtures.shape[1] if n_sources is None else n_sources
-    if n_sources < 1:
-        raise ValueError(f"n_sources must be at least 1, got {n_sources}. Leave it out for as many as channels.")
+    check_whole("n_sources", n_sources, 1, "Leave it out for as many as channels.")
+    check_whole("max_samples", max_samples, 1, "A hundred thousand serve most recordings.")
     if max_samples <= mixtures.shape[1]:
         raise ValueError(
             f"max_samples must be more than the {mixtures.shape[1]} channels, got {max_samples}. "
@@ -117,7 +119,10 @@ def _whitening(centred: np.ndarray, n_sources: int) -> tuple[np.ndarray, np.ndar
 
 
 def _check_mixtures(X: ArrayLike) -> np.ndarray:
-    mixtures = np.asarray(X, dtype=np.float64)
+    given = np.asarray(unmasked(X, "X", way_out="Leave such samples out."))
+    if given.dtype.kind in "cSU":  # imaginary parts would vanish
+        raise ValueError(f"X must hold real numbers, got {given.dtype}. Convert it first.")
+    mixtures = given.astype(np.float64)
     if mixtures.ndim != 2 or mixtures.shape[1] < 2:
         raise ValueError(
             f"X must have shape (n_samples, n_channels) with at least two channels, got {mixtures.shape}. "
@@ -137,6 +142,7 @@ def _check_mixtures(X: ArrayLike) -> np.ndarray:
     silent = np.flatnonzero(np.ptp(mixtures, axis=0) == 0.0)
     if silent.size:
         raise ValueError(f"Channel {silent[0]} of X is constant: there is nothing to learn from it. Leave it out.")
+    refuse_extreme_values(mixtures, "X")
     return mixtures
 
 
