@@ -114,13 +114,6 @@ def _factored(published: float, level: float) -> Row:
     return _row(title, level, at_least(published), **setting)
 
 
-def _ours(level: float, h: int, n_candidates: int, max_active: int, patch_size: int) -> Row:
-    title = f"noise {level:g}, H={h} (ours: {patch_size} x {patch_size}, greedy, means taken off, 2 passes)"
-    truncation: dict[str, Any] = {"n_candidates": n_candidates, "max_active": max_active, "selection": "greedy"}
-    own = {**MEANS_OFF, "n_passes": 2, "patch_size": patch_size}
-    return _row(title, level, n_components=h, max_iter=40, **own, **truncation)
-
-
 def _longer(max_iter: int) -> Row:
     """Figure 7B, of whose curve the last point is that of the 120th iteration; its noise level is not given."""
     setting = {**_model_based(400, 10, 5), **LETTER, "max_iter": max_iter}
@@ -149,9 +142,6 @@ ROWS = [
     _factored(31.88, 25.0),
     _factored(28.08, 50.0),
     *(_means_off(*cell) for cell in _CELLS[3:6]),
-    _ours(15.0, 800, 6, 4, patch_size=9),
-    _ours(25.0, 400, 5, 3, patch_size=10),
-    _ours(50.0, 256, 5, 3, patch_size=14),
     *(_BM3D if find_spec("bm3d") else ()),
 ]
 
