@@ -43,7 +43,7 @@ SECONDS = {
     "et-mca-grass": {"H=100": 60, "": 30},
     "et-mca-bars": {"N=10 000": 25, "N=2000": 3, "": 1.5},
     "et-mca-overlap-16": {"": 6},
-    "et-likelihood": {"MCA": 25, "selection": 10, "": 3},
+    "et-likelihood": {"MCA": 25, "optimal": 10, "": 3},
     "et-nmf-mnist": {"": 20},
     "gps-mixture": {"best": 3, "": 1},
     "gps-occlusion": {"whole": 180, "GP": 130, "": 65},

@@ -34,6 +34,7 @@ RETITLED = (
     Retitled("gsc-directions", r"^(Cauchy|Laplace), (D=H=\d+)$", r"\1, \2 (ours: factored in place of MTMKL)"),
     Retitled("gsc-separation", r"\(ours: other data\)$", "(ours: other data, factored in place of MTMKL)"),
     Retitled("gps-sparse-coding", r"^([a-z -]+), (linear|rbf|composition)$", rf"\1, \2 {_LEARNED}"),
+    Retitled("et-likelihood", r"selection by p\(s_h = 1 \| y\)$", "optimal selection"),
     Retitled("gps-sparse-coding", r"^nonlinear spike-slab, model-based$", r"\g<0> (ours: 60 iterations)"),
 )
 # rows of ours whose point others make, or the paper's own row, by experiments and a part of their titles

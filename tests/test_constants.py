@@ -72,6 +72,7 @@ def test_every_row_of_ours_says_so_in_words():
     assert all(constants.rows for constants in CONSTANTS.values())
     titles = [row.title for name in EXPERIMENTS for row in EXPERIMENTS[name].table(Options())]
     assert all(title.count("(ours") <= 1 for title in titles)
+    assert not [title for title in titles if "|" in title]  # which would end a cell of RESULTS.md
 
 
 def test_constants_say_where_they_are_from():

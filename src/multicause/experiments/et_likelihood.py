@@ -165,7 +165,7 @@ def _rows(**changes: Any) -> Iterator[Row]:
     for title, estimator in models:
         setting = {"estimator": estimator, "singletons": estimator is MCA, **changes}
         yield Row(title, learn_bars, setting, CHECKS, n_trials=10)
-        yield Row(f"{title}, selection by p(s_h = 1 | y)", select_both_ways, setting, [BESIDE_MARGINALS], n_trials=5)
+        yield Row(f"{title}, optimal selection", select_both_ways, setting, [BESIDE_MARGINALS], n_trials=5)
 
 
 def _points(outcome: Outcome) -> Iterator[Point]:

@@ -27,7 +27,7 @@ _OVERLAPPING_BARS = {"noise": 0.0, "overlapping": True, "n_components": 32, "tem
 
 _BARS_QUALITY = {title: {"estimator": each} for title, each in (("ET-NMF", ETNMF), ("LinCA", LinCA))}
 _BARS_LIKELIHOOD = {**_BARS_QUALITY, "MCA": _MAXIMAL_BARS}
-_BY_OPTIMUM = "selection by p(s_h = 1 | y)"  # §5.3, without a number of trials
+_BY_OPTIMUM = "optimal selection"  # §5.3, without a number of trials
 _CLASSIFIED: dict[str, Any] = {
     "parameter_noise": 0.01,
     "noise_share": 1.0,
