@@ -46,11 +46,11 @@ that are named here and are not in the history were joined into a later one, db5
 def take_over(folder: Path) -> None:
     RECORDS.mkdir(exist_ok=True)
     for path in sorted(folder.glob("*.json")):
-        record = later.retitled(json.loads(path.read_text(encoding="utf-8")))
+        record = later.of_today(json.loads(path.read_text(encoding="utf-8")))
         record.pop("details", None)
         known = RECORDS / path.name
         if known.exists() and "experiment" in record:
-            record = joined(later.retitled(json.loads(known.read_text(encoding="utf-8"))), record)
+            record = joined(later.of_today(json.loads(known.read_text(encoding="utf-8"))), record)
         known.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
@@ -112,7 +112,7 @@ def summary(records: list[dict]) -> list[str]:
 
 def first_figures(everything: list[dict]) -> str:
     """The table of figures on the first page."""
-    everything = [later.retitled(record) for record in everything]
+    everything = [later.of_today(record) for record in everything]
     counts = Counter(verdict(r) for record in everything for r in record.get("rows", ()) if kind(r) == PAPERS)
     return headline.table(everything, {each: counts[each] for each in VERDICTS})
 
@@ -197,7 +197,7 @@ def origins(records: list[dict]) -> list[str]:
 
 
 def page(everything: list[dict]) -> str:
-    everything = [later.retitled(record) for record in everything]
+    everything = [later.of_today(record) for record in everything]
     experiments = [record for record in everything if "experiment" in record]
     lines = [*summary(experiments), *tables(experiments)]
     lines += speeds([record for record in everything if "benchmark" in record]) + origins(everything)

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 from multicause import experiments
-from multicause.datasets import data_folder
-from multicause.estimators import MCA
+from multicause.datasets import data_folder, make_bars
+from multicause.estimators import MCA, LinCA
+from multicause.execution import split
 from multicause.experiments import EXPERIMENTS, Options, bench_threads, separate_processes, timing
 from multicause.experiments.et_bars import TABLES as ET_TABLES
+from multicause.experiments.et_likelihood import MarginalSum
 from multicause.experiments.experiment import (
     NO_FIGURE,
     REPORTED_SEEDS,
@@ -50,7 +52,8 @@ from multicause.experiments.upoe_data import gabor_share
 from multicause.experiments.upoe_faces import comparison
 from multicause.experiments.upoe_recovery import against
 from multicause.metrics import Recovery, bootstrap_interval, wilson_interval
-from multicause.models import MaximalCauses
+from multicause.models import BinaryLinear, DictionaryParams, MaximalCauses
+from multicause.posteriors import TruncatedPosterior
 
 TABLES = {**ET_TABLES, **MCA_TABLES}
 
@@ -393,6 +396,22 @@ def test_of_the_starts_that_go_on_as_mca_the_one_of_largest_free_energy_is_kept(
     first, best = (fit_then_mca(replace(setting, n_init=n_init), data, 1002) for n_init in (1, 4))
     assert isinstance(best, MCA)
     assert best.free_energy_[-1] > first.free_energy_[-1] > first.free_energy_[0]
+
+
+def test_selection_by_the_optimum_asks_for_the_latents_that_are_most_probable_over_all_states():
+    X = make_bars(60, size=3, signed=True, random_state=1003).X
+    W = np.random.default_rng(1003).normal(0.0, 4.0, (6, 9))  # far from orthogonal: the cosine misses some of them
+    params = DictionaryParams(W, np.full(6, 0.3), 9.0)
+    exact = LinCA.from_parameters(**params._asdict(), n_candidates=None, max_active=6).predict_proba(X)
+    found = {}
+    for kind in (BinaryLinear, MarginalSum):
+        prepared = TruncatedPosterior(2, 2, singletons=False).prepare(kind(6, 9), params, 1.0)
+        (chunk,) = split(X, 6)
+        found[kind] = prepared.means(chunk) > 0.0
+    best = np.argsort(-exact, axis=1)[:, :2]
+    agree = {kind: np.take_along_axis(each, best, axis=1).all(axis=1).mean() for kind, each in found.items()}
+    assert agree[BinaryLinear] < 0.9
+    assert agree[MarginalSum] == 1.0
 
 
 def test_the_exact_score_is_that_of_the_definition():

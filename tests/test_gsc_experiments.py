@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from multicause.datasets import DatasetNotFound, load_sources
+from multicause.datasets import DatasetNotFound, data_folder, load_sources
 from multicause.estimators import GSC
 from multicause.experiments.experiment import Verdict
+from multicause.experiments.gsc_denoise import clean_house
 from multicause.experiments.gsc_mixing import (
     CURVES,
     FACTORED,
@@ -164,3 +165,17 @@ def test_principal_axes_are_orthogonal_and_carry_the_spread_of_the_data():
     W = principal_axes(X)
     np.testing.assert_allclose(W @ W.T, np.diag(np.diag(W @ W.T)), atol=1e-10)
     np.testing.assert_allclose(W.T @ W, np.cov(X.T, bias=True), rtol=1e-10)
+
+
+@pytest.mark.skipif(data_folder() is None, reason="needs MULTICAUSE_DATA")
+def test_the_unit_of_the_pixels_matters_to_the_papers_start_alone():
+    settings = {"patch_size": 4, "n_components": 8, "n_candidates": 4, "max_active": 2, "max_iter": 5, "tol": 0.0}
+    cleaned = {
+        (start, unit): clean_house(1000, 25.0, side=32, start=start, unit=unit, **settings)
+        for start in ("own", "paper")
+        for unit in (1.0, 1 / 256)
+    }
+    own, same = cleaned["own", 1.0], cleaned["own", 1 / 256]
+    assert same.decibels == pytest.approx(own.decibels, abs=1e-6)
+    assert same.noise_level == pytest.approx(own.noise_level, rel=1e-6)
+    assert abs(cleaned["paper", 1.0].decibels - cleaned["paper", 1 / 256].decibels) > 0.01

@@ -113,7 +113,7 @@ def test_rows_are_shown_under_the_titles_of_today_and_older_ones_of_a_setting_sa
     made = {"commit": "9c95db6", "machine": "2 cores", "date": "today", "versions": {"numpy": "2"}}
     rows = [row("Cauchy, D=H=20", "met", [15, 15])]
     record = {"experiment": "gsc-directions", "seconds": 3.0, "made_with": made, "rows": rows}
-    now = results.later.retitled(record)
+    now = results.later.of_today(record)
     (title,) = [each["setting"] for each in now["rows"]]
     assert title == "Cauchy, D=H=20 (ours: factored in place of MTMKL)"
     assert results.kind(now["rows"][0]) == "ours"
@@ -125,11 +125,23 @@ def test_rows_are_shown_under_the_titles_of_today_and_older_ones_of_a_setting_sa
 def test_titles_of_today_are_those_of_the_experiments(results):
     for rule in results.later.RETITLED:
         titles = {row.title for full in (0, 1) for row in EXPERIMENTS[rule.experiment].table(Options(full=bool(full)))}
-        shown = [results.later.retitled(record) for record in records() if record.get("experiment") == rule.experiment]
+        shown = [results.later.of_today(record) for record in records() if record.get("experiment") == rule.experiment]
         assert {each["setting"] for record in shown for each in record["rows"]} <= titles
 
 
+def test_no_row_of_today_is_taken_for_one_that_was_withdrawn(results):
+    for name, pattern in results.later.WITHDRAWN.items():
+        titles = {row.title for full in (0, 1) for row in EXPERIMENTS[name].table(Options(full=bool(full)))}
+        assert not [title for title in titles if re.search(pattern, title)]
+    whole = {"experiment": "mca-bars", "not_run": ["R-MCA2, best of 5 (ours)", "MCA3, noisy"]}
+    rows = [row("R-MCA2, noisy, best of 5 (ours)", "met", [2, 100]), row("R-MCA2, noisy", "met", [100, 100])]
+    made = {"commit": "0000000"}
+    runs = [{"made_with": made, "settings": [rows[0]["setting"]]}]
+    now = results.later.of_today({**whole, "rows": rows, "made_with": made, "earlier": runs})
+    assert ([each["setting"] for each in now["rows"]], now["not_run"]) == (["R-MCA2, noisy"], ["MCA3, noisy"])
+
+
 def test_each_change_names_rows_that_are_older(results):
-    shown = [results.later.retitled(record) for record in records() if "experiment" in record]
+    shown = [results.later.of_today(record) for record in records() if "experiment" in record]
     told = {words for record in shown for words in results.later.outdated(record)}
     assert told == {change.words for change in results.later.CHANGED}

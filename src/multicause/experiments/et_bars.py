@@ -192,14 +192,11 @@ TABLES = {
         _mca("noiseless, N=10 000, 200 iterations", 1.0, noise=0.0, n_samples=10_000, max_iter=200),
         _mca("noisy, N=500 (ours: smooth E-step, singles)", 0.92, 0.29, **_SMOOTH),
         _mca("noiseless, N=500 (ours: smooth E-step, singles)", 0.82, 0.05, noise=0.0, **_SMOOTH),
-        _mca("noisy, N=500 (ours: the same, best of 3)", 1.0, n_init=3, **_SMOOTH),
-        _mca("noiseless, N=500 (ours: the same, best of 3)", 1.0, noise=0.0, n_init=3, **_SMOOTH),
     ],
     "et-mca-overlap-16": [
         _overlapping("N=400", 0.84, 0.04, 15.84, n_trials=25, n_samples=400),
         _overlapping("N=800", 1.0, None, 16.0, n_samples=800),
         _overlapping("N=400 (ours: smooth E-step, singles)", 0.84, 0.04, 15.84, n_trials=25, n_samples=400, **_SMOOTH),
-        _overlapping("N=800 (ours: smooth E-step, singles)", 1.0, None, 16.0, n_samples=800, **_SMOOTH),
     ],
 }
 

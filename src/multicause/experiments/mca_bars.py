@@ -59,7 +59,10 @@ def _three(title: str, shares: Shares, found: Sequence[float | None] = 3 * (None
 
 
 def _restricted(title: str, shares: Shares, **setting: Any) -> list[Row]:
-    """R-MCA2 and R-MCA_NN again, with a little noise that parts equal fields, and with units that may swap causes."""
+    """R-MCA2 and R-MCA_NN again, with a little noise that parts equal fields, and with units that may swap causes.
+
+    Where the paper's settings are short of its figure, and on the standard bars.
+    """
     variants: dict[Algorithm, tuple[str, dict[str, Any]]] = {
         "R-MCA2": ("noise 0.003", {"parting": 3e-3}),
         "R-MCA_NN": ("units may swap", {"stable": "any unit", "n_presentations": 1_000_000}),
@@ -71,14 +74,14 @@ def _restricted(title: str, shares: Shares, **setting: Any) -> list[Row]:
     ]
 
 
-def _ours(title: str, n_init: int = 5, algorithm: Algorithm = "MCA3", **setting: Any) -> Row:
+def _ours(title: str, algorithm: Algorithm, **setting: Any) -> Row:
     """A setting of our own on the same data; the aim is 100 %, where the paper falls short of it."""
-    return _row(f"{algorithm}, {title} (ours)", 1.0, n_init=n_init, algorithm=algorithm, **setting)
+    return _row(f"{algorithm}, {title} (ours)", 1.0, algorithm=algorithm, **setting)
 
 
 def _own(title: str, **setting: Any) -> Row:
     """MCA3 by its default: cooled steadily, with parameter noise until it comes to rest."""
-    return _ours(title, 1, own_cooling=True, **setting)
+    return _ours(title, "MCA3", own_cooling=True, **setting)
 
 
 def _unequal(g: float) -> dict[str, Any]:
@@ -99,13 +102,7 @@ _THREE_BARS: dict[str, Any] = {"data": partial(max_bars, probability=0.3), "n_co
 _CROWDED: dict[str, Any] = {**_THREE_BARS, "activation": 0.2}
 _DENSE: dict[str, Any] = {"data": partial(max_bars, 1000, 8, probability=4 / 16), "n_components": 32}
 _SPOKEN: dict[str, Any] = {"data": partial(acoustic_mixtures, 500, 6), "n_components": 12, "shape": (50, 9)}
-_WARM: dict[str, Any] = {"initial_temperature": 12.0, "parameter_noise": 0.5, "max_iter": 100}
-_SHORT_ONLINE: dict[str, Any] = {"n_presentations": 20_000, "then_mca": True}
-# colder and slower than the paper's network, which flickers between explanations of crowded patterns
-_SLOW_ONLINE: dict[str, Any] = {"initial_temperature": 12.0, "learning_rate": 0.3}
-# colder still, with room in each component for more than one bar; stopped as in the paper
-_COLD_ONLINE: dict[str, Any] = {"initial_temperature": 8.0, "learning_rate": 0.5, "field_sum": "auto"}
-_COLD_ONLINE |= {"stable": "any unit", "n_presentations": 1_000_000}
+_WARM: dict[str, Any] = {"initial_temperature": 12.0, "parameter_noise": 0.5, "max_iter": 100, "n_init": 8}
 
 
 _HOT: dict[str, Any] = {**_SPOKEN, "initial_temperature": 70.0}
@@ -137,60 +134,48 @@ TABLES = {
         ),
         _own("noisy, parameter noise", **_NOISY),
         _own("noiseless, parameter noise", **_CLEAN),
-        _ours("noisy, best of 5", 5, "R-MCA2", **_NOISY),
-        _ours("noiseless, best of 5", 5, "R-MCA2", **_CLEAN),
     ],
     "mca-overlap-3": [
         *_three("H=20", (0.92, 0.96, 1.0), **_CROWDED),
         *_restricted("H=20", (0.96, 1.0), **_CROWDED),
         _own("H=20, parameter noise", **_THREE_BARS),
-        _ours("H=20, T=12, rate 0.3", 1, "R-MCA_NN", **_CROWDED, **_SLOW_ONLINE, stable="never"),
-        _ours("H=20, then MCA", 1, "R-MCA2", **_CROWDED, then_mca=True),
+        _ours("H=20, then MCA", "R-MCA2", **_CROWDED, then_mca=True),
     ],
     "mca-unequal": [
         *_three("g=0.5", (1.0, None, None), **_unequal(0.5)),
         *_three("g=0.6", (0.88, 0.96, 1.0), **_unequal(0.6)),
         *_three("g=0.7", (None, None, 0.92), **_unequal(0.7)),
-        *_restricted("g=0.6", (0.96, 1.0), **_unequal(0.6)),
+        *_restricted("g=0.6", (None, 1.0), **_unequal(0.6)),
         *_restricted("g=0.7", (None, 0.92), **_unequal(0.7)),
         _own("g=0.6, parameter noise", **_unequal(0.6)),
-        _ours("g=0.6, best of 5", 5, "R-MCA2", **_unequal(0.6)),
         _own("g=0.7, parameter noise", **_unequal(0.7)),
-        _ours("g=0.7, then MCA, best of 5", 5, "R-MCA_NN", **_unequal(0.7), **_SHORT_ONLINE),
     ],
     "mca-widths": [
         *_three("H=12", (0.84, 1.0, 1.0), **_WIDE),
-        *_restricted("H=12", (1.0, 1.0), **_WIDE),
-        _ours("H=12, online first", 1, **_WIDE, init="online"),
-        _ours("H=12, best of 5", **_WIDE),
+        _ours("H=12, online first", "MCA3", **_WIDE, init="online"),
     ],
     "mca-overlap-16": [
         *_three("H=32", (1.0, 1.0, 0.96), (16.0, 16.0, 15.96), **_OVERLAPPING),
-        *_restricted("H=32", (1.0, 0.96), **_OVERLAPPING),
         _own("H=32, parameter noise", **_OVERLAPPING),
-        _ours("H=32, online first", 1, **_OVERLAPPING, init="online"),
     ],
     "mca-overcomplete": [
         *_three("H=24", (1.0, 1.0, None), **_SHORT),
         # R-MCA_NN at its usual temperature finds no single causes here (§6.7)
         *_three("H=24, T=3", (None, None, 1.0), **_SHORT, initial_temperature=3.0),
         *_restricted("H=24", (1.0, None), **_SHORT),
-        *_restricted("H=24, T=3", (None, 1.0), **_SHORT, initial_temperature=3.0),
-        _ours("H=24, T=4", 1, "R-MCA2", **_SHORT, initial_temperature=4.0),
-        _ours("H=24, then MCA", 1, "R-MCA2", **_SHORT, then_mca=True),
+        _ours("H=24, T=4", "R-MCA2", **_SHORT, initial_temperature=4.0),
+        _ours("H=24, then MCA", "R-MCA2", **_SHORT, then_mca=True),
     ],
     "mca-violations": [
         *_three("noisy", (0.69, None, None), **_NOISY_NEVER_ALONE),
         *_three("noiseless", (0.37, None, None), **_NEVER_ALONE),
-        _ours("noisy, best of 8", 8, "MCA", **_NOISY_NEVER_ALONE, **_WARM),
-        _ours("noiseless, best of 8", 8, "MCA", **_NEVER_ALONE, **_WARM),
+        _ours("noisy, best of 8", "MCA", **_NOISY_NEVER_ALONE, **_WARM),
+        _ours("noiseless, best of 8", "MCA", **_NEVER_ALONE, **_WARM),
     ],
     "mca-dense": [
         *_three("H=32", (0.80, 0.76, 1.0), **_DENSE),
-        *_restricted("H=32", (0.76, 1.0), **_DENSE),
+        *_restricted("H=32", (None, 1.0), **_DENSE),
         _own("H=32, parameter noise", **_DENSE),
-        _ours("H=32, T=8, rate 0.5, C by default", 1, "R-MCA_NN", **_DENSE, **_COLD_ONLINE),
-        _ours("H=32, online first", 1, **_DENSE, init="online"),
     ],
     "mca-acoustic": [
         *_three(f"T=70 {OTHER_DATA}", (0.84, None, None), **_HOT),
@@ -200,7 +185,6 @@ TABLES = {
         *_three("T=100 (ours: other data, C by default)", (None, 1.0, None), **_HOTTER, field_sum="auto"),
         *_three("T=70 (ours: other data, C by default)", (None, None, 1.0), **_HOT, field_sum="auto", **_SWAPS),
         *_three("T=50 (ours: other data, C by default)", (None, None, 1.0), **_LESS_HOT, field_sum="auto", **_SWAPS),
-        _ours("T=70, best of 5", initial_temperature=70.0, **_SPOKEN),
     ],
 }
 

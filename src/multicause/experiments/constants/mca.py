@@ -156,6 +156,6 @@ CONSTANTS = {
         },
         trials=5,
         other_trials={f"{each}, 100 data sets": 100 for each in ("MCA3", "R-MCA2")},
-        silent=("exact_iter", "further_iter", "max_iter", "n_presentations"),
+        silent=("exact_temperature", "exact_iter", "further_iter", "max_iter", "n_presentations"),
     ),
 }

@@ -17,7 +17,7 @@ class Constants:
     shared: Mapping[str, Any]
     rows: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # by title
     trials: int | None = None  # None: the paper gives no number
-    other_trials: Mapping[str, int] = field(default_factory=dict)  # of some rows
+    other_trials: Mapping[str, int | None] = field(default_factory=dict)  # of some rows
     silent: tuple[str, ...] = ()
 
     def of(self, title: str) -> dict[str, Any]:
