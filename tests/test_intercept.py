@@ -199,5 +199,5 @@ def test_a_warm_fit_cannot_hold_what_it_does_not_have():
 
 
 def test_components_without_a_sign_have_no_intercept():
-    with pytest.raises(TypeError, match="NonnegativeLinear has no intercept"):
+    with pytest.raises(TypeError, match="NonnegativeLinear takes no intercept"):
         NonnegativeLinear(3, 4, intercept=True)

@@ -18,7 +18,7 @@ ESTIMATORS = [
     ETNMF(8, noise="poisson", **SMALL),
     MCA(8, **SMALL),
     GSC(8, **SMALL),
-    GSC(8, slab="full", noise="full", **{**SMALL, "random_state": 1}),  # from 0 plain EM leaves the optimum by 0.2 %
+    GSC(8, slab="full", noise="full", **SMALL),
     GSC(8, posterior="factored", random_state=0),
     TruncatedGaussianMixture(4, random_state=0),
     TruncatedGaussianMixture(4, covariance_type="diag", random_state=0),
@@ -77,8 +77,10 @@ def test_a_first_batch_of_all_data_is_one_iteration_of_a_fit(estimator, X):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=str)
 def test_a_stream_of_the_same_data_stays_where_their_fit_ended(estimator, X):
+    """With all latents as candidates: where some are left out, an EM step may lower the free energy."""
     rows = X[:500]
-    fit = clone(estimator).set_params(max_iter=30, tol=1e-5).fit(rows)
+    all_states = {"n_candidates": None, "max_active": "auto"} if hasattr(estimator, "max_active") else {}
+    fit = clone(estimator).set_params(max_iter=30, tol=1e-5, **all_states).fit(rows)
     before = fit.score(rows)
     assert streamed(fit, [rows] * 4).score(rows) > before - 1e-3 * abs(before)
 

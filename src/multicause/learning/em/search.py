@@ -71,6 +71,7 @@ class Search:
     proposals_per_latent: float = 2.0
     n_last_steps: int = 50  # EM steps with all candidates, at most
     worth: float = 0.5  # gain of a proposal over the loss of what it replaces, at the least
+    forgotten: float = 0.34  # share of the latents that a search from the best so far begins without
     widening: Widening | None = None  # of the truncation, once components are found
 
     def __call__(self, em: Any, rng: np.random.Generator) -> Started:
@@ -139,28 +140,30 @@ class Search:
         return posterior.n_candidates if self.widening is not None and self.widening.active else posterior.max_active
 
     def _believed(self, begin: "Callable[[], _Searching]", nothing: Any, n_rows: int) -> Any:
-        """The best of several searches.
+        """The best of several searches: from nothing, and, in turns, from the best so far without some of its latents.
 
-        One is believed in which no latent's rows, of many, are worse explained than by chance, or two that end alike:
-        there are many ways to go astray.
+        The latter go further where there are many ways to go astray, but come back to where they went astray before:
+        one is believed in which no latent's rows, of many, are worse explained than by chance, or to which two from
+        nothing lead.
         """
         ends: list[Found] = []
+        start = nothing
         n_rounds_in_all = self.n_rounds_in_all * min(max((_FEW_ROWS / n_rows) ** 2, 1.0), _MANY_TIMES)
         while sum(end.n_rounds for end in ends) < n_rounds_in_all:
             searching = begin()
             try:
-                ends.append(searching.run(nothing))
+                ends.append(searching.run(start))
             except KeyboardInterrupt as interrupted:
                 known = [(end.free_energy, end.params) for end in ends] + searching.so_far
                 if not known:
                     raise
                 raise interrupts.Interrupted(max(known, key=lambda pair: pair[0])[1]) from interrupted
-            best = max(ends, key=lambda end: end.free_energy)
-            alike = sum(end.free_energy >= best.free_energy - best.noticed for end in ends)
+            best = _best_of(ends)
+            alike = sum(end.free_energy >= best.free_energy - best.noticed for end in ends[::2])
             if alike > 1 or best.is_content:
                 break
-        same = best.free_energy - _SAME * best.noticed
-        return next(end.params for end in ends if end.free_energy >= same)  # rounding does not choose among equals
+            start = searching.without_some(best.params, nothing) if len(ends) % 2 else nothing
+        return best.params
 
 
 class Sample(NamedTuple):
@@ -187,6 +190,12 @@ class Found(NamedTuple):
     noticed: float  # by how much another one must be better to be another one
     n_rounds: int
     is_content: bool  # no latent's rows are worse explained than by chance
+
+
+def _best_of(ends: list[Found]) -> Found:
+    """The first of those with the largest free energy: rounding does not choose among equals."""
+    best = max(ends, key=lambda end: end.free_energy)
+    return next(end for end in ends if end.free_energy >= best.free_energy - _SAME * best.noticed)
 
 
 class _Searching:
@@ -234,6 +243,13 @@ class _Searching:
             elif trial is None or failures > self.settings.patience:
                 break
         return Found(best.params, best.e_step.free_energy, enough, n_rounds, self._is_content(best.params))
+
+    def without_some(self, params: Any, nothing: Any) -> Any:
+        """The same parameters without some latents, drawn at random by what they are, not by their numbers."""
+        n_forgotten = min(max(int(np.ceil(self.settings.forgotten * self.H)), 2), self.H)
+        by_size = np.argsort(np.square(params.components).sum(axis=1), kind="stable")
+        places = np.sort(by_size[self.rng.choice(self.H, n_forgotten, replace=False)])
+        return self.additions.put(params, places, some_of(nothing, places))
 
     def _is_content(self, params: Any) -> bool:
         if round(self.sample.weights.sum()) < _ENOUGH_ROWS:
