@@ -61,6 +61,7 @@ def test_the_learned_attributes_have_the_shapes_of_their_kind(noise, slab):
         activation=fit.activation_,
         slab_mean=fit.slab_mean_,
         slab_covariance=fit.slab_covariance_,
+        intercept=fit.intercept_,
         noise_variance=fit.noise_covariance_ if noise == "full" else fit.noise_variance_,
         noise=noise,
         slab=slab,

@@ -44,13 +44,14 @@ def test_sizes_are_whole_numbers(candidates):
 
 BARS = make_bars(100, 3, noise=0.5, random_state=0).X.clip(0.0)  # D = 9
 COUNTS = {
-    LinCA(4): 4 * 9 + 4 + 1,
-    LinCA(4, activation_type="shared"): 4 * 9 + 1 + 1,
+    LinCA(4): 4 * 9 + 4 + 1 + 9,
+    LinCA(4, fit_intercept=False): 4 * 9 + 4 + 1,
+    LinCA(4, activation_type="shared"): 4 * 9 + 1 + 1 + 9,
     LinCA(4, fixed=("noise_variance",), init={"noise_variance": 1.0}): 4 * 9 + 4,
     ETNMF(4, noise="poisson"): 4 * 9 + 4 + 1,
     MCA(4, noise="gaussian-diagonal"): 4 * 9 + 4 + 9,
-    GSC(4): 4 * 9 + 4 + (4 + 4) - 4 + 1,
-    GSC(4, noise="full", slab="full"): 4 * 9 + 4 + (4 + 10) - 4 + 45,
+    GSC(4): 4 * 9 + 4 + (4 + 4) - 4 + 1 + 9,
+    GSC(4, noise="full", slab="full"): 4 * 9 + 4 + (4 + 10) - 4 + 45 + 9,
 }
 
 

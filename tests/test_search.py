@@ -53,6 +53,15 @@ def test_a_plain_call_of_gsc_finds_directions():
     assert share_found(GSC(20, random_state=0).fit(X).components_, W) == 1.0
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_coefficients_that_hardly_vary_are_not_taken_for_a_latent_that_is_always_on(seed):
+    """Beside an intercept at the mean, a coefficient about 0 explains the variance of a bar that is there or not."""
+    data = make_bars(2000, 5, random_state=1000)
+    fit = GSC(10, random_state=seed).fit(data.X)
+    assert share_found(fit.components_, data.components) == 1.0
+    assert fit.activation_.max() < 0.4
+
+
 def test_latents_of_a_maximum_that_are_no_candidates_are_not_looked_for_again():
     case = sparse_case(MCA, partial(fields, 20, 25, True), 2000, 0.2, 1035)
     assert case.share_found(case.plain.fit(case.X)) == 1.0

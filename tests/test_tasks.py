@@ -304,7 +304,7 @@ HALF = FINE > 0.0
         (lambda: inpaint_image(np.where(HALF, np.inf, 3.0), HALF), "Every pixel of image is 3: there is nothing to"),
         (lambda: inpaint_image(np.where(HALF, np.inf, FINE), ~HALF), "image must be finite"),
         (lambda: inpaint_image(FINE[:3, :3], HALF[:3, :3]), "larger than a patch"),
-        (lambda: separate_sources(np.zeros(5)), r"at least two channels, got \(5,\). One channel alone cannot"),
+        (lambda: separate_sources(np.zeros(5)), r"at least two channels, got \(5,\)\. A single channel cannot"),
         (lambda: separate_sources(np.zeros((5, 1))), r"got \(5, 1\). A single channel cannot be separated"),
         (lambda: separate_sources(FINE), "more samples than channels, got 12 samples of 14 channels. Is it transposed"),
         (lambda: separate_sources(np.where(HALF, np.nan, FINE).T), "X must be finite, but holds nan in sample"),

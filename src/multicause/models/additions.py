@@ -36,6 +36,7 @@ class Additions:
     n_candidates: ClassVar[int] = 8  # that do while components are looked for
     max_active: ClassVar[int] = 8  # all of them: few states more
     judging: ClassVar[tuple[int, int] | None] = None  # both, to tell what rows lack: that needs no EM steps
+    may_stay_on: ClassVar[bool] = False  # whether a latent that is nearly always on may stand for a rare one
     greedy: ClassVar[bool] = True  # whether candidates may be chosen beside each other then, where that is asked for
 
     @property
@@ -65,11 +66,18 @@ class Additions:
             intercept=params.intercept + params.components[on].sum(axis=0),
         )
 
-    def at_rest(self, params: Params, X: np.ndarray, weights: np.ndarray) -> Params:
-        """The same where half of the data are below the intercept: most latents are off most of the time."""
+    def at_rest(
+        self, params: Params, X: np.ndarray, weights: np.ndarray, means: Any = None, codes: Any = None
+    ) -> Params:
+        """The same where half of the data lie below the intercept, once what latents cause is taken off.
+
+        Most of the others are off most of the time.
+        """
         if not has_intercept(params) or "intercept" in self.model.fixed:
             return params
-        middle = weighted_median(X, weights)
+        without = params._replace(intercept=np.zeros_like(params.intercept))
+        caused = 0.0 if means is None else self.model.superpose(without, self.states(means, codes))
+        middle = weighted_median(X - caused, weights)
         return params._replace(intercept=np.where(np.isnan(middle), params.intercept, middle))
 
     def seeds(self, params: Params, Y: np.ndarray, mean: np.ndarray, smooth: np.ndarray, rows: np.ndarray) -> Params:
@@ -200,6 +208,7 @@ class SlabAdditions(Additions):
 
     has_coefficients: ClassVar[bool] = True
     greedy: ClassVar[bool] = False
+    may_stay_on: ClassVar[bool] = True  # with a coefficient about 0 and an intercept at the mean
     max_active: ClassVar[int] = 5
 
     def nothing(self, params: Params) -> Params:

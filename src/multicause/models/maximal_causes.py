@@ -8,7 +8,6 @@ import numpy as np
 from multicause.models.base import DataMoments, Params
 from multicause.models.dictionary_model import DictionaryModel, brightness, upper_bound_scores
 from multicause.models.noises import GaussianNoise
-from multicause.models.priors import UNUSED
 from multicause.models.superpositions import SMALLEST_MEAN, Maximum, Smoothing, Sum
 
 
@@ -18,6 +17,9 @@ class MaximalCausesStatistics(NamedTuple):
     a: np.ndarray  # (H, D) sum_n w_n <A>
     ay: np.ndarray  # (H, D) sum_n w_n <A> y
     squares: np.ndarray  # (D,) sum_n w_n <(y - mean)^2> of Gaussian noise
+
+
+_SEEN = 1e-8  # share of the data that must see an entry to change it: kernels leave states of weights below 1e-14 out
 
 
 @dataclass(frozen=True)
@@ -107,7 +109,7 @@ class MaximalCauses(DictionaryModel):
             return params
         new = {"activation": self.next_activation(params, statistics)}
         if "components" not in self.fixed:
-            contributes = statistics.a > UNUSED * statistics.weight
+            contributes = statistics.a > _SEEN * statistics.weight
             mean = np.divide(statistics.ay, statistics.a, out=params.components.copy(), where=contributes)
             new["components"] = self.admissible(params, mean)
         if isinstance(self.noise, GaussianNoise) and "noise_variance" not in self.fixed:

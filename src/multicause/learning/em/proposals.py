@@ -6,6 +6,7 @@ import numpy as np
 
 from multicause.models.dictionary_model import inverse_norms
 
+_ROUNDING = 1e-9  # of the largest gain, below which there is none
 _ALIKE = 0.95  # cosine of two components beyond which they are one
 
 
@@ -23,12 +24,12 @@ def choose_beside_each_other(gains: np.ndarray, weights: np.ndarray, n: int) -> 
     """
     columns = np.ascontiguousarray(gains.T)
     sums, known = np.maximum(columns, 0.0) @ weights, np.zeros(len(columns), dtype=int)
-    best = np.zeros(len(gains))
+    best, least = np.zeros(len(gains)), _ROUNDING * sums.max(initial=0.0)
     chosen: list[int] = []
     added: list[float] = []
     while len(chosen) < n:
         c = int(np.argmax(sums))
-        if sums[c] <= 0.0:
+        if sums[c] <= least:
             break
         if known[c] < len(chosen):
             sums[c], known[c] = np.maximum(columns[c] - best, 0.0) @ weights, len(chosen)

@@ -33,6 +33,7 @@ _LEAST_ROWS_PER_LATENT = 3  # in fewer rows there is nothing to be found
 _WEAK = 0.25  # of the median loss: a latent that is missed so little is worth a try without
 _WELL_EXPLAINED = 0.9  # of the average of what is left of a row: below it, it is not looked at
 _HARDLY_USED = 10.0 * RAREST
+_OFTEN = 0.4  # activation beyond which a latent may stand for a rare one
 _GROUP = 4  # latents at most that depend on each other
 _BEYOND_CHANCE = 3.5  # standard errors of what is left of a latent's rows
 _SAME = 1e-4  # of what is noticed: a difference of free energies that rounding may make
@@ -286,16 +287,19 @@ class _Searching:
         proposals = self._proposals(best.params, mean, self.most)
         worth = proposals.gains > self.settings.worth * losses[weakest[: len(proposals.gains)]]
         moved = weakest[: int(np.argmin(np.append(worth, False)))]
+        params = best.params
         if moved.size == 0 or tuple(moved) in self.tried:
-            moved = self._suspects(best.params, means, mean, losses)
+            moved = self._suspects(params, means, mean, losses)
             kept = np.isin(np.arange(self.H), moved, invert=True)
-            mean = self._mean(best.params, means * kept, codes * kept)
-            proposals = self._proposals(best.params, mean, len(moved), kept)
+            if self._often_on(params)[moved].any():  # the intercept may have followed them
+                params = self.additions.at_rest(params, self.sample.X, self.sample.weights, means * kept, codes * kept)
+            mean = self._mean(params, means * kept, codes * kept)
+            proposals = self._proposals(params, mean, len(moved), kept)
         moved = moved[: len(proposals.gains)]
         if moved.size == 0:
             return None
         self.tried.add(tuple(moved))
-        start = self.additions.put(best.params, moved, some_of(proposals.latents, slice(0, moved.size)))
+        start = self.additions.put(params, moved, some_of(proposals.latents, slice(0, moved.size)))
         self.most = max(moved.size // 2, 1)
         return self.em.steps(self.em.e_step(start), self.settings.n_steps)
 
@@ -309,7 +313,11 @@ class _Searching:
         return self.em.model.superpose(params, self.additions.states(means, codes))
 
     def _suspects(self, params: Any, means: np.ndarray, mean: np.ndarray, losses: np.ndarray) -> np.ndarray:
-        """Latents to look for anew, all at once, where no single one is worth moving: of three kinds."""
+        """Latents to look for anew, all at once, where no single one is worth moving: of four kinds."""
+        often_on = np.flatnonzero(self._often_on(params))
+        if often_on.size and tuple(often_on) not in self.tried:
+            self.tried.add(tuple(often_on))
+            return often_on
         self.turn += 1
         weakest = int(np.argmin(losses))
         is_weak = losses[weakest] < _WEAK * np.median(losses)
@@ -320,6 +328,10 @@ class _Searching:
         if dependent.size or ill_fitting.size:
             return dependent if dependent.size else ill_fitting
         return self._neighbours(params.components, means, mean)
+
+    def _often_on(self, params: Any) -> np.ndarray:
+        """Whether a latent is on so often that it may stand for a rare one, (H,)."""
+        return (params.activation > _OFTEN) & self.additions.may_stay_on
 
     def _neighbours(self, components: np.ndarray, means: np.ndarray, mean: np.ndarray) -> np.ndarray:
         """The next one of those whose data points are explained worst, and the components that are most like it."""
