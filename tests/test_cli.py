@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from html import unescape
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -66,6 +67,13 @@ def test_the_package_runs_as_a_module():
     done = subprocess.run([sys.executable, "-m", "multicause", "--version"], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stdout.startswith("multicause, version ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_under_the_help_page_is_one_line():
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-m", "multicause", "--help"], stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr.decode()) == (2, "Error: [Errno 28] No space left on device\n")
 
 
 def test_every_command_has_a_help_page():

@@ -269,6 +269,7 @@ def test_arguments_of_gsc_choose_gsc(clean):
         ({"noise_level": -1.0}, ValueError, "noise_level must be at least 0, got -1.0"),
         ({"noise_level": np.nan}, ValueError, "noise_level must be at least 0, got nan"),
         ({"n_components": 0}, ValueError, "n_components must be at least 1, got 0"),
+        ({"n_components": 10**9}, ValueError, "n_components=1000000000 is more than the .* patches"),
         ({"max_iter": 0}, ValueError, "max_iter must be at least 1, got 0"),
         ({"n_candidates": 0}, ValueError, "n_candidates must be at least 1, got 0"),
         ({"max_patches": 1}, ValueError, "max_patches must be at least 2, got 1"),

@@ -34,7 +34,11 @@ class OneLineErrors(click.Group):
         atexit.unregister(_ignore_interrupts)
         atexit.register(_ignore_interrupts)
         _show_what_can_be_shown()
-        return super().main(*args, **kwargs)
+        try:
+            return super().main(*args, **kwargs)
+        except OSError as error:  # while it says how it is used: a full disk, for instance
+            click.echo(f"Error: {describe(error)}", err=True)
+            sys.exit(UserError.exit_code)
 
     def invoke(self, ctx: click.Context) -> Any:
         with _one_line_warnings():

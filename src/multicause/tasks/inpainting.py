@@ -252,6 +252,10 @@ def _by_mixture(
     pixels = gaps.pixels
     positions = some_of(np.arange(len(gaps.patches(pixels))), max_patches, random_state)
     n_components = settings["n_components"] or _number_of_clusters(len(gaps.patches(pixels)))
+    if n_components > len(positions):
+        raise ValueError(
+            f"n_components={n_components} is more than the {len(positions)} patches that are learned from."
+        )
     noise_level = settings["noise_level"]
     if noise_level is None and not gaps.keep_known:
         noise_level = noise_level_of_known(pixels[..., 0])  # Gaussians that may be anything would take it for texture
