@@ -632,6 +632,34 @@ def test_few_work_arrays_give_the_same_mixture(device, monkeypatch):
         assert found.noise_variance == pytest.approx(here.noise_variance, rel=1e-9)
 
 
+class SaidToBeThere(np.ndarray):
+    """An array in the computer's memory that says it is on a GPU: checks ask nothing else of it."""
+
+    __cuda_array_interface__: dict = {}
+    device = SimpleNamespace(id=0)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("estimator", ESTIMATORS)
+def test_arrays_on_the_device_are_checked_as_others(device, estimator, monkeypatch):
+    if not isinstance(device, HostRuntime):
+        pytest.skip("a GPU has arrays of its own")
+    monkeypatch.setattr(np, "cuda", SimpleNamespace(Device=lambda: SimpleNamespace(id=0)), raising=False)
+    X = data_for(estimator)
+    there = X.view(SaidToBeThere)
+    fit = estimator(8, device="cuda", max_iter=2, random_state=0, **ESTIMATORS[estimator])
+    wanted = fit.fit(X).free_energy_
+    assert np.array_equal(fit.fit(there).free_energy_, wanted)
+    assert np.array_equal(fit.transform(there), fit.transform(X))
+    for empty, wrong in ((there[:0], "0 sample"), (there[:, :0], "0 feature")):
+        with pytest.raises(ValueError, match=wrong):
+            fit.fit(empty)
+    with pytest.raises(ValueError, match="Convert it there"):
+        fit.fit(there.astype(np.float16))
+    with pytest.raises(ValueError, match="must be finite"):
+        fit.transform(np.where(X > X.mean(), np.nan, X).view(SaidToBeThere))
+
+
 @pytest.mark.cuda
 def test_arrays_on_the_device_stay_there(tmp_path):
     if cuda.problem() is not None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from multicause._compat import StrOptions
 from multicause.backends import cuda
-from multicause.estimators.data_checks import has_gaps, refuse_magnitude
+from multicause.estimators.data_checks import has_gaps, refuse_magnitude, refuse_too_small
 from multicause.estimators.em_estimator import SelectingEstimator
 from multicause.execution import Chunk, InProcess
 from multicause.execution.on_device import OnDevice, is_on_device
@@ -99,7 +99,7 @@ class DeviceEstimator(SelectingEstimator):
                 f"{X.device.id}), or copy X."
             )
         validate_data(self, X, reset=reset, skip_check_array=True)
-        self._refuse_too_small(X.shape, reset)
+        refuse_too_small(X.shape, self._fewest_samples if reset else 1)
         with cuda.errors_translated():
             largest = largest_on_device(X)
             if not np.isfinite(largest):
