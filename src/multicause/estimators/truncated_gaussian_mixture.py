@@ -26,7 +26,7 @@ _RELATIVE_REG_COVAR = 1e-6  # of the data's mean variance
 _N_NEAR = 8  # neighbours of a cluster, itself among them
 _ROWS_PER_CLUSTER = 10  # that k-means sees where candidates are sought among neighbours
 
-STARTS = 8  # of k-means, of which the one with the largest free energy is learned on from
+STARTS = 4  # of k-means, of which the one with the largest free energy is learned on from
 
 
 @documented

@@ -28,7 +28,8 @@ from multicause.models.dictionary_model import inverse_norms
 from multicause.models.priors import RAREST
 from multicause.posteriors.truncated import TruncatedPosterior
 
-_LARGEST_LOSS = 1e-16  # probability without a latent, at the least: what a data point says of its loss is bounded
+_WITHOUT = 1e-12  # probability without a latent below which little is left of it but rounding: it counts as
+_LARGEST_LOSS = 37.0  # nats, as much as a data point says of a latent at the most
 _LEAST_ROWS_PER_LATENT = 3  # in fewer rows there is nothing to be found
 _WEAK = 0.25  # of the median loss: a latent that is missed so little is worth a try without
 _WELL_EXPLAINED = 0.9  # of the average of what is left of a row: below it, it is not looked at
@@ -145,9 +146,10 @@ class Search:
 
         The latter go further where there are many ways to go astray, but come back to where they went astray before:
         one is believed in which no latent's rows, of many, are worse explained than by chance, or to which two from
-        nothing lead.
+        nothing lead; any two where rows are many.
         """
         ends: list[Found] = []
+        every = 1 if n_rows >= _ENOUGH_ROWS else 2
         start = nothing
         n_rounds_in_all = self.n_rounds_in_all * min(max((_FEW_ROWS / n_rows) ** 2, 1.0), _MANY_TIMES)
         while sum(end.n_rounds for end in ends) < n_rounds_in_all:
@@ -160,7 +162,7 @@ class Search:
                     raise
                 raise interrupts.Interrupted(max(known, key=lambda pair: pair[0])[1]) from interrupted
             best = _best_of(ends)
-            alike = sum(end.free_energy >= best.free_energy - best.noticed for end in ends[::2])
+            alike = sum(end.free_energy >= best.free_energy - best.noticed for end in ends[::every])
             if alike > 1 or best.is_content:
                 break
             start = searching.without_some(best.params, nothing) if len(ends) % 2 else nothing
@@ -305,7 +307,9 @@ class _Searching:
 
     def _losses(self, params: Any, means: np.ndarray) -> np.ndarray:
         """What the free energy loses without each latent, all else the same, (H,)."""
-        with_it = -(self.sample.weights @ np.log(np.maximum(1.0 - means, _LARGEST_LOSS)))
+        without = 1.0 - means
+        lost = np.where(without < _WITHOUT, _LARGEST_LOSS, -np.log(np.maximum(without, _WITHOUT)))
+        with_it = self.sample.weights @ lost
         return np.maximum(with_it + self.sample.weights.sum() * np.log1p(-params.activation), 0.0)
 
     def _mean(self, params: Any, means: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -6,7 +6,7 @@ whether a row has a weight of two or is given twice.
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,20 +14,24 @@ from multicause.execution.chunks import Chunk
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.learning.em.em import EM
 from multicause.models.base import combine
+from multicause.posteriors.base import EStepResult
 from multicause.posteriors.truncated import TruncatedPosterior
 
 Standardise = Callable[[Chunk, np.ndarray], np.ndarray]  # rows, where a chunk has its own
 _MOST_LLOYD_STEPS = 10
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
+_SETTLING_STEPS = 3  # of k-means after a mean was moved, before it is judged
+_MOST_FAILURES = 10  # of moves in a row
+_LEAST_ROWS, _ROWS_PER_CLUSTER = 5000, 100  # among which means are moved
 _ALIKE = 1e-6  # nats per data point: less does not tell two starts from the same clusters in another order
 
 
 def best_clusters(em: EM, rng: np.random.Generator, n_starts: int) -> Any:
     """The parameters with the largest free energy of several starts: two clusters in one place never part again."""
     best, largest = None, -np.inf
-    weight = sum(chunk.row_weights().sum() for chunk in em.chunks)
+    weight = _weights(em).sum()
     for _ in range(n_starts):
-        params = start_clusters(em, rng)
+        params = start_clusters(em, rng, moves=n_starts > 1)
         free_energy = em.expectations(params).free_energy if n_starts > 1 else np.inf
         em.executor.forget(em.chunks)  # its candidates: they are none of the next start's
         if best is None or free_energy > largest + _ALIKE * weight:
@@ -35,36 +39,75 @@ def best_clusters(em: EM, rng: np.random.Generator, n_starts: int) -> Any:
     return best
 
 
-def start_clusters(em: EM, rng: np.random.Generator, rows_per_cluster: int | None = None) -> Any:
+def start_clusters(em: EM, rng: np.random.Generator, rows_per_cluster: int | None = None, moves: bool = False) -> Any:
     """Parameters of a mixture from a few steps of k-means, after k-means++.
 
     A step of k-means is an E-step with one candidate among clusters of equal weights and shapes. Where it is told
-    `rows_per_cluster`, means are sought in so many rows, drawn at random, and the last step alone sees all.
+    `rows_per_cluster`, means are sought in so many rows, drawn at random, and the last step alone sees all. With
+    `moves`, means that are of little use are tried elsewhere.
     """
     model: Any = em.model
     some = em if rows_per_cluster is None else _on_some_rows(em, rng, rows_per_cluster * model.n_components)
-    means = _spread_out_rows(some, rng)
-    for _ in range(_MOST_LLOYD_STEPS):
-        equal, statistics = _nearest(some, means)
-        before, means = means, model.moved_means(equal, statistics)
+    settled = _settled(some, _spread_out_rows(some, rng), _MOST_LLOYD_STEPS)
+    if moves and model.n_components > 1:
+        few = _on_some_rows(em, rng, max(_LEAST_ROWS, _ROWS_PER_CLUSTER * model.n_components))
+        settled = _settled(some, _with_moves(few, settled.means, rng), _MOST_LLOYD_STEPS)
+    equal, e_step = settled[1:] if some is em else _nearest(em, settled.means)
+    return model.m_step(equal, e_step.statistics)
+
+
+class _Settled(NamedTuple):
+    """Means after k-means, and the clusters and the E-step from which its last step took them."""
+
+    means: np.ndarray
+    equal: Any
+    e_step: EStepResult
+
+
+def _settled(em: EM, means: np.ndarray, most_steps: int) -> _Settled:
+    model: Any = em.model
+    for _ in range(most_steps):
+        equal, e_step = _nearest(em, means)
+        before, means = means, model.moved_means(equal, e_step.statistics)
         if np.allclose(means, before, rtol=1e-9):
             break
-    if some is not em:
-        equal, statistics = _nearest(em, means)
-    return model.m_step(equal, statistics)
+    return _Settled(means, equal, e_step)
 
 
-def _nearest(em: EM, means: np.ndarray) -> tuple[Any, Any]:
-    """Equal clusters about some means, and the statistics of the rows that are nearest to each."""
+def _nearest(em: EM, means: np.ndarray) -> tuple[Any, EStepResult]:
+    """Equal clusters about some means, and the E-step in which rows belong to the nearest."""
     model: Any = em.model
     equal = model.equal_clusters(means, em.moments.variance)
     nearest = TruncatedPosterior(1, 1, singletons=False).prepare(model, equal)
-    return equal, em.executor.map_reduce(nearest.statistics, em.chunks, combine).statistics
+    return equal, em.executor.map_reduce(nearest.statistics, em.chunks, combine)
+
+
+def _with_moves(em: EM, means: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Means moved, one at a time, from where they are missed least to rows that are far from all (Fränti 2018).
+
+    A move stands if rows are nearer to their means after a few steps of k-means.
+    """
+    standardise = _standardised(em)
+    weights, order = _weights(em), _along_a_direction(em, standardise, rng)
+    best = _settled(em, means, _SETTLING_STEPS)
+    n_failures = 0
+    while n_failures < min(_MOST_FAILURES, len(means)):
+        owners, first, second = _two_nearest(best.means, em, standardise)
+        losses = np.bincount(owners, weights * (second - first), len(means))
+        moved = int(np.argsort(losses, kind="stable")[n_failures])
+        row, _ = _far_row(np.where(owners == moved, second, first), em, standardise, weights, order, rng)
+        means = best.means.copy()
+        means[moved] = em.chunks[0].fetch(em.chunks[0].X[[row]])[0]
+        trial = _settled(em, means, _SETTLING_STEPS)
+        n_failures += 1
+        if trial.e_step.free_energy > best.e_step.free_energy + _ALIKE * weights.sum():
+            best, n_failures = trial, 0
+    return best.means
 
 
 def _on_some_rows(em: EM, rng: np.random.Generator, n_rows: int) -> EM:
     """The same on so many rows, each drawn as often as its weight says; on all where they are no more."""
-    X, weights = em.chunks[0].X, np.concatenate([chunk.row_weights() for chunk in em.chunks])
+    X, weights = em.chunks[0].X, _weights(em)
     if len(weights) <= n_rows:
         return em
     drawn = np.sort(_draw(weights, _along_a_direction(em, _standardised(em), rng), n_rows, rng))
@@ -75,20 +118,35 @@ def _on_some_rows(em: EM, rng: np.random.Generator, n_rows: int) -> EM:
 def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:
     """One row per cluster by greedy k-means++ (Arthur and Vassilvitskii 2007): far from the others, but no outlier."""
     standardise = _standardised(em)
-    weights = np.concatenate([chunk.row_weights() for chunk in em.chunks])
-    order = _along_a_direction(em, standardise, rng)
-    n_trials = 2 + int(np.log(em.model.n_components))
+    weights, order = _weights(em), _along_a_direction(em, standardise, rng)
     X, fetch = em.chunks[0].X, em.chunks[0].fetch
     chosen = list(_draw(weights, order, 1, rng))
     nearest = _distances_to(fetch(X[chosen]), em, standardise)[:, 0]
     while len(chosen) < em.model.n_components:
-        far = weights * nearest
-        trials = _draw(far if far.any() else weights, order, n_trials, rng)  # rows are fewer than clusters: some share
-        distances = np.minimum(_distances_to(fetch(X[trials]), em, standardise), nearest[:, None])
-        best = int(np.argmin(weights @ distances))
-        chosen.append(trials[best])
-        nearest = distances[:, best]
+        row, nearest = _far_row(nearest, em, standardise, weights, order, rng)
+        chosen.append(row)
     return fetch(X[chosen]).astype(np.float64)
+
+
+def _far_row(
+    nearest: np.ndarray,
+    em: EM,
+    standardise: Standardise,
+    weights: np.ndarray,
+    order: np.ndarray,
+    rng: np.random.Generator,
+) -> tuple[Any, np.ndarray]:
+    """The number of the best of a few rows that are far from all means, and how far rows are with it."""
+    X, fetch, n_trials = em.chunks[0].X, em.chunks[0].fetch, 2 + int(np.log(em.model.n_components))
+    far = weights * nearest
+    trials = _draw(far if far.any() else weights, order, n_trials, rng)  # rows are fewer than clusters: some share
+    distances = np.minimum(_distances_to(fetch(X[trials]), em, standardise), nearest[:, None])
+    best = int(np.argmin(weights @ distances))
+    return trials[best], distances[:, best]
+
+
+def _weights(em: EM) -> np.ndarray:
+    return np.concatenate([chunk.row_weights() for chunk in em.chunks])
 
 
 def _standardised(em: EM) -> Standardise:
@@ -111,8 +169,10 @@ def _along_a_direction(em: EM, standardise: Standardise, rng: np.random.Generato
     return np.argsort(np.concatenate(list(em.executor.map(places, em.chunks))), kind="stable")
 
 
-def _distances_to(centres: np.ndarray, em: EM, standardise: Standardise) -> np.ndarray:
-    """Squared distances of all rows to each centre, (N, K)."""
+def _distances_to(
+    centres: np.ndarray, em: EM, standardise: Standardise, kept: Callable[[Any], Any] = lambda distances: distances
+) -> np.ndarray:
+    """Squared distances of all rows to each centre, (N, K), or what is kept of them."""
     centres = standardise(Chunk(centres, 0, 0), centres.astype(np.float64))
     transposed, squares = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
 
@@ -120,9 +180,20 @@ def _distances_to(centres: np.ndarray, em: EM, standardise: Standardise) -> np.n
         rows, of_centres = standardise(chunk, chunk.rows()), chunk.place(squares)
         lengths = np.einsum("nd,nd->n", rows, rows)[:, None] + of_centres
         squared = lengths - 2.0 * tiled_product(rows, chunk.place(transposed))
-        return np.where(squared > _SAME * lengths, squared, 0.0)
+        return kept(np.where(squared > _SAME * lengths, squared, 0.0))
 
     return np.concatenate(list(em.executor.map(distances, em.chunks)))
+
+
+def _two_nearest(means: np.ndarray, em: EM, standardise: Standardise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which mean is nearest to each row, its squared distance, and that of the next one, (N,) each."""
+    both = _distances_to(means, em, standardise, _nearest_two)
+    return both[:, 0].astype(np.intp), both[:, 1], both[:, 2]
+
+
+def _nearest_two(distances: Any) -> Any:
+    """The number of the smallest of each row, it, and the next one."""
+    return np.concatenate([distances.argmin(axis=1)[:, None], np.partition(distances, 1, axis=1)[:, :2]], axis=1)
 
 
 def _draw(mass: np.ndarray, order: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
