@@ -253,6 +253,16 @@ def test_a_fit_on_a_device_is_that_of_the_processor(device, estimator):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("covariance_type", ["full", "diag", "spherical"])
+def test_means_are_moved_on_a_device_as_on_the_processor(device, covariance_type):
+    X = data_for(TruncatedGaussianMixture)
+    settings = {"covariance_type": covariance_type, "max_iter": 3, "random_state": 0}
+    here, there = (TruncatedGaussianMixture(9, device=name, **settings).fit(X) for name in ("cpu", "cuda"))
+    assert there.free_energy_ == pytest.approx(here.free_energy_, rel=1e-9)
+    assert there.means_ == pytest.approx(here.means_, rel=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_annealed_fits_are_those_of_the_processor(device):
     X = data_for(MCA)
     settings = {"annealing": Annealing(2.0), "max_iter": 8, "random_state": 0, **ESTIMATORS[MCA]}

@@ -17,12 +17,12 @@ from multicause.models.base import combine
 from multicause.posteriors.base import EStepResult
 from multicause.posteriors.truncated import TruncatedPosterior
 
-Standardise = Callable[[Chunk, np.ndarray], np.ndarray]  # rows, where a chunk has its own
 _MOST_LLOYD_STEPS = 10
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
 _SETTLING_STEPS = 3  # of k-means after a mean was moved, before it is judged
 _MOST_FAILURES = 10  # of moves in a row
 _LEAST_ROWS, _ROWS_PER_CLUSTER = 5000, 100  # among which means are moved
+_FEW_BYTES = 2**28  # of rows that are kept as distances need them
 _ALIKE = 1e-6  # nats per data point: less does not tell two starts from the same clusters in another order
 
 
@@ -87,117 +87,129 @@ def _with_moves(em: EM, means: np.ndarray, rng: np.random.Generator) -> np.ndarr
 
     A move stands if rows are nearer to their means after a few steps of k-means.
     """
-    standardise = _standardised(em)
-    weights, order = _weights(em), _along_a_direction(em, standardise, rng)
+    rows = _Rows(em, rng)
     best = _settled(em, means, _SETTLING_STEPS)
     n_failures = 0
     while n_failures < min(_MOST_FAILURES, len(means)):
-        owners, first, second = _two_nearest(best.means, em, standardise)
-        losses = np.bincount(owners, weights * (second - first), len(means))
+        owners, first, second = rows.two_nearest(best.means)
+        losses = np.bincount(owners, rows.weights * (second - first), len(means))
         moved = int(np.argsort(losses, kind="stable")[n_failures])
-        row, _ = _far_row(np.where(owners == moved, second, first), em, standardise, weights, order, rng)
+        far, _ = rows.far_one(np.where(owners == moved, second, first), rng)
         means = best.means.copy()
-        means[moved] = em.chunks[0].fetch(em.chunks[0].X[[row]])[0]
+        means[moved] = rows.fetch([far])[0]
         trial = _settled(em, means, _SETTLING_STEPS)
         n_failures += 1
-        if trial.e_step.free_energy > best.e_step.free_energy + _ALIKE * weights.sum():
+        if trial.e_step.free_energy > best.e_step.free_energy + _ALIKE * rows.weights.sum():
             best, n_failures = trial, 0
     return best.means
 
 
 def _on_some_rows(em: EM, rng: np.random.Generator, n_rows: int) -> EM:
     """The same on so many rows, each drawn as often as its weight says; on all where they are no more."""
-    X, weights = em.chunks[0].X, _weights(em)
-    if len(weights) <= n_rows:
+    if len(weights := _weights(em)) <= n_rows:
         return em
-    drawn = np.sort(_draw(weights, _along_a_direction(em, _standardised(em), rng), n_rows, rng))
-    rows = em.chunks[0].place(X[drawn])
+    drawn = np.sort(_Rows(em, rng).draw(weights, n_rows, rng))
+    rows = em.chunks[0].place(em.chunks[0].X[drawn])
     return replace(em, chunks=em.executor.split(rows, em.model.n_components))
 
 
 def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:
     """One row per cluster by greedy k-means++ (Arthur and Vassilvitskii 2007): far from the others, but no outlier."""
-    standardise = _standardised(em)
-    weights, order = _weights(em), _along_a_direction(em, standardise, rng)
-    X, fetch = em.chunks[0].X, em.chunks[0].fetch
-    chosen = list(_draw(weights, order, 1, rng))
-    nearest = _distances_to(fetch(X[chosen]), em, standardise)[:, 0]
+    rows = _Rows(em, rng)
+    chosen = list(rows.draw(rows.weights, 1, rng))
+    nearest = rows.distances_to(rows.fetch(chosen))[:, 0]
     while len(chosen) < em.model.n_components:
-        row, nearest = _far_row(nearest, em, standardise, weights, order, rng)
-        chosen.append(row)
-    return fetch(X[chosen]).astype(np.float64)
-
-
-def _far_row(
-    nearest: np.ndarray,
-    em: EM,
-    standardise: Standardise,
-    weights: np.ndarray,
-    order: np.ndarray,
-    rng: np.random.Generator,
-) -> tuple[Any, np.ndarray]:
-    """The number of the best of a few rows that are far from all means, and how far rows are with it."""
-    X, fetch, n_trials = em.chunks[0].X, em.chunks[0].fetch, 2 + int(np.log(em.model.n_components))
-    far = weights * nearest
-    trials = _draw(far if far.any() else weights, order, n_trials, rng)  # rows are fewer than clusters: some share
-    distances = np.minimum(_distances_to(fetch(X[trials]), em, standardise), nearest[:, None])
-    best = int(np.argmin(weights @ distances))
-    return trials[best], distances[:, best]
+        far, nearest = rows.far_one(nearest, rng)
+        chosen.append(far)
+    return rows.fetch(chosen)
 
 
 def _weights(em: EM) -> np.ndarray:
     return np.concatenate([chunk.row_weights() for chunk in em.chunks])
 
 
-def _standardised(em: EM) -> Standardise:
+class _Standardised:
     """Rows about the data's mean, in the units in which equal clusters as wide as the data are round."""
-    model: Any = em.model
-    spread = np.sqrt(
-        model.variances(model.equal_clusters(np.zeros((model.n_components, model.n_features)), em.moments.variance))[0]
-    )
-    unit, mean = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0), em.moments.mean
-    return lambda chunk, rows: (rows - chunk.place(mean)) * chunk.place(unit)
+
+    def __init__(self, em: EM):
+        model: Any = em.model
+        nowhere = np.zeros((model.n_components, model.n_features))
+        spread = np.sqrt(model.variances(model.equal_clusters(nowhere, em.moments.variance))[0])
+        self._unit = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0.0)
+        self._mean = em.moments.mean
+        self._kept: dict[int, Any] | None = None if em.chunks[-1].stop * spread.nbytes > _FEW_BYTES else {}
+
+    def __call__(self, chunk: Chunk, rows: Any) -> Any:
+        return (rows - chunk.place(self._mean)) * chunk.place(self._unit)
+
+    def rows_of(self, chunk: Chunk) -> tuple[Any, Any]:
+        """A chunk's rows, and their squared lengths."""
+        known = None if self._kept is None else self._kept.get(chunk.start)
+        if known is None:
+            rows = self(chunk, chunk.rows())
+            known = rows, np.einsum("nd,nd->n", rows, rows)
+            if self._kept is not None:
+                self._kept[chunk.start] = known
+        return known
 
 
-def _along_a_direction(em: EM, standardise: Standardise, rng: np.random.Generator) -> np.ndarray:
-    """The numbers of all rows, in their order along a random direction."""
-    direction = rng.standard_normal(em.moments.mean.shape)
+class _Rows:
+    """All rows, to be drawn from along a random direction, and how far they are from any place."""
 
-    def places(chunk: Chunk) -> np.ndarray:
-        return np.einsum("nd,d->n", standardise(chunk, chunk.rows()), chunk.place(direction))
+    def __init__(self, em: EM, rng: np.random.Generator):
+        self._em, self._standardised, self.weights = em, _Standardised(em), _weights(em)
+        self._order = np.argsort(self._along(rng.standard_normal(em.moments.mean.shape)), kind="stable")
 
-    return np.argsort(np.concatenate(list(em.executor.map(places, em.chunks))), kind="stable")
+    def _along(self, direction: np.ndarray) -> np.ndarray:
+        standardised = self._standardised  # alone: a task may travel
+
+        def places(chunk: Chunk) -> Any:
+            return np.einsum("nd,d->n", standardised.rows_of(chunk)[0], chunk.place(direction))
+
+        return np.concatenate(list(self._em.executor.map(places, self._em.chunks)))
+
+    def fetch(self, numbers: Any) -> np.ndarray:
+        """Some rows as they were given."""
+        one = self._em.chunks[0]
+        return one.fetch(one.X[numbers]).astype(np.float64)
+
+    def draw(self, mass: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+        """n rows with probabilities proportional to their mass, by where n random heights meet its sum."""
+        reached = np.cumsum(mass[self._order])
+        heights = np.minimum(rng.random(n) * reached[-1], np.nextafter(reached[-1], 0.0))
+        return self._order[np.searchsorted(reached, heights, side="right")]
+
+    def far_one(self, nearest: np.ndarray, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+        """The best of a few rows that are far from all means, and how far all are from the nearest with it."""
+        far = self.weights * nearest
+        n_trials = 2 + int(np.log(self._em.model.n_components))
+        trials = self.draw(
+            far if far.any() else self.weights, n_trials, rng
+        )  # rows are fewer than clusters: some share
+        distances = np.minimum(self.distances_to(self.fetch(trials)), nearest[:, None])
+        best = int(np.argmin(self.weights @ distances))
+        return trials[best], distances[:, best]
+
+    def distances_to(self, centres: np.ndarray, kept: Callable[[Any], Any] = lambda distances: distances) -> np.ndarray:
+        """Squared distances of all rows to each centre, (N, K), or what is kept of them."""
+        standardised = self._standardised
+        centres = standardised(Chunk(centres, 0, 0), centres)
+        transposed, squares = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
+
+        def distances(chunk: Chunk) -> Any:
+            rows, lengths = standardised.rows_of(chunk)
+            lengths = lengths[:, None] + chunk.place(squares)
+            squared = lengths - 2.0 * tiled_product(rows, chunk.place(transposed))
+            return kept(np.where(squared > _SAME * lengths, squared, 0.0))
+
+        return np.concatenate(list(self._em.executor.map(distances, self._em.chunks)))
+
+    def two_nearest(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which mean is nearest to each row, its squared distance, and that of the next one, (N,) each."""
+        both = self.distances_to(means, _two_smallest)
+        return both[:, 0].astype(np.intp), both[:, 1], both[:, 2]
 
 
-def _distances_to(
-    centres: np.ndarray, em: EM, standardise: Standardise, kept: Callable[[Any], Any] = lambda distances: distances
-) -> np.ndarray:
-    """Squared distances of all rows to each centre, (N, K), or what is kept of them."""
-    centres = standardise(Chunk(centres, 0, 0), centres.astype(np.float64))
-    transposed, squares = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
-
-    def distances(chunk: Chunk) -> np.ndarray:
-        rows, of_centres = standardise(chunk, chunk.rows()), chunk.place(squares)
-        lengths = np.einsum("nd,nd->n", rows, rows)[:, None] + of_centres
-        squared = lengths - 2.0 * tiled_product(rows, chunk.place(transposed))
-        return kept(np.where(squared > _SAME * lengths, squared, 0.0))
-
-    return np.concatenate(list(em.executor.map(distances, em.chunks)))
-
-
-def _two_nearest(means: np.ndarray, em: EM, standardise: Standardise) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Which mean is nearest to each row, its squared distance, and that of the next one, (N,) each."""
-    both = _distances_to(means, em, standardise, _nearest_two)
-    return both[:, 0].astype(np.intp), both[:, 1], both[:, 2]
-
-
-def _nearest_two(distances: Any) -> Any:
+def _two_smallest(distances: Any) -> Any:
     """The number of the smallest of each row, it, and the next one."""
     return np.concatenate([distances.argmin(axis=1)[:, None], np.partition(distances, 1, axis=1)[:, :2]], axis=1)
-
-
-def _draw(mass: np.ndarray, order: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """n rows with probabilities proportional to their mass, by where n random heights meet its sum along `order`."""
-    reached = np.cumsum(mass[order])
-    heights = np.minimum(rng.random(n) * reached[-1], np.nextafter(reached[-1], 0.0))
-    return order[np.searchsorted(reached, heights, side="right")]
