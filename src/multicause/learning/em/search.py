@@ -37,6 +37,7 @@ _HARDLY_USED = 10.0 * RAREST
 _OFTEN = 0.4  # activation beyond which a latent may stand for a rare one
 _GROUP = 4  # latents at most that depend on each other
 _BEYOND_CHANCE = 3.5  # standard errors of what is left of a latent's rows
+_NOTICED = 4.0  # least gains of a round: ends that are nearer to each other are one
 _SAME = 1e-4  # of what is noticed: a difference of free energies that rounding may make
 _ENOUGH_ROWS = 2000  # to tell what is left by chance
 _FEW_ROWS, _MANY_TIMES = 1250, 4.0  # of which another search costs little; as many rounds in the smallest samples
@@ -68,7 +69,7 @@ class Search:
     least_rows: int = 5000
     rows_per_latent: int = 50
     largest_move: float = 0.34  # share of the latents, once all of them are in
-    least_gain: float = 2e-3  # of all that was gained before, or of a nat per data point, for a round to be a success
+    least_gain: float = 5e-4  # of all that was gained before, or of a nat per data point, for a round to be a success
     n_refits: int = 3  # of proposals
     proposals_per_latent: float = 2.0
     n_last_steps: int = 50  # EM steps with all candidates, at most
@@ -245,7 +246,7 @@ class _Searching:
                 best = max(best, polished, key=lambda standing: standing.e_step.free_energy)
             elif trial is None or failures > self.settings.patience:
                 break
-        return Found(best.params, best.e_step.free_energy, enough, n_rounds, self._is_content(best.params))
+        return Found(best.params, best.e_step.free_energy, _NOTICED * enough, n_rounds, self._is_content(best.params))
 
     def without_some(self, params: Any, nothing: Any) -> Any:
         """The same parameters without some latents, drawn at random by what they are, not by their numbers."""
