@@ -77,7 +77,7 @@ def test_the_figures_of_the_readme_are_those_of_the_records(results):
     assert results.headline.inserted(text, figures) == text
     named = set(re.findall(r"`reproduce ([a-z0-9-]+)`", figures))
     assert named
-    assert named <= {record["experiment"] for record in records()}
+    assert named <= {record.get("experiment") for record in records()}
 
 
 def test_a_figure_that_is_no_longer_in_its_record_is_missed(results):
