@@ -171,12 +171,18 @@ def missing(records: list[dict]) -> list[str]:
 
 
 def speeds(records: list[dict]) -> list[str]:
-    lines = ["| benchmark | what | measured | wanted | verdict |", "| --- | --- | --- | --- | --- |"]
-    words = {True: "met", False: "**short**", None: ""}
+    """A line for each benchmark, and in it what is judged first."""
+    words = {True: ": met", False: ": **short**", None: ""}
+    lines = ["| benchmark | measured |", "| --- | --- |"]
     for record in records:
-        for line in record["lines"]:
-            cells = (f"`{record['benchmark']}`", line["what"], line["measured"], line["wanted"], words[line["met"]])
-            lines.append(f"| {' | '.join(cells)} |")
+        ordered = sorted(record["lines"], key=lambda line: line["met"] is None)
+        said = [
+            f"{line['what']} {line['measured']}"
+            + ("" if line["wanted"] == "-" else f", wanted {line['wanted']}")
+            + words[line["met"]]
+            for line in ordered
+        ]
+        lines.append(f"| `{record['benchmark']}` | {'; '.join(said)} |")
     return ["## Speed", "", *lines, ""] if records else []
 
 
