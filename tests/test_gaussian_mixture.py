@@ -12,6 +12,7 @@ from sklearn.mixture import GaussianMixture as ReferenceMixture
 
 from multicause import TruncatedGaussianMixture, load_model, save_model
 from multicause.execution import chunks_of, split
+from multicause.experiments.plain_data import clusters_case
 from multicause.learning import Stop
 from multicause.models import GaussianMixture
 from multicause.posteriors import TruncatedPosterior
@@ -397,3 +398,12 @@ def test_docstrings_name_the_real_arguments():
     section = inspect.getdoc(TruncatedGaussianMixture).split("Parameters\n")[1].split("Attributes\n")[0]
     named = [line.split(" : ")[0] for line in section.splitlines() if " : " in line and not line.startswith(" ")]
     assert named == list(inspect.signature(TruncatedGaussianMixture).parameters)
+
+
+@pytest.mark.parametrize("seed", [1004, 1005, 1006])
+def test_a_plain_call_finds_thirty_clusters(seed):
+    """Of which k-means alone leaves out three or four."""
+    case = clusters_case(30, 10, seed)
+    case.plain.fit(case.X)
+    assert case.share_found(case.plain) == 1.0
+    assert case.plain.score(case.X) > case.truth.score(case.X)

@@ -18,6 +18,7 @@ from multicause.learning.initialisation.rows import draw_rows, evenly, sample_ro
 from multicause.models import BinaryLinear, MaximalCauses, SpikeSlabLinear
 from multicause.models.additions import additions_to
 from multicause.posteriors import TruncatedPosterior
+from multicause.tasks import denoise_image
 
 
 def bars(estimator, seed, n_samples=600, size=5):
@@ -194,3 +195,15 @@ def _moments(n_features):
     from multicause.models import DataMoments
 
     return DataMoments(1.0, np.zeros(n_features), np.ones(n_features))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rounding_does_not_choose_what_is_moved():
+    """Where posteriors are sharp, 1 - mean is a rounding error."""
+    image = np.random.default_rng(3).normal(size=(24, 24)).cumsum(axis=0)
+    settings = {"model": "gsc", "n_components": 12, "max_iter": 2, "random_state": 0}
+    wanted = denoise_image(image, **settings).image
+    for seed in range(3):
+        rounding = 1e-13 * np.random.default_rng(seed).normal(size=image.shape)
+        other = denoise_image(image * (1.0 + rounding), **settings).image
+        assert other == pytest.approx(wanted, abs=1e-6)
