@@ -125,6 +125,10 @@ class InProcess:
         """Arrays for all chunks, where their data are."""
         return list(self.map(task, chunks))
 
+    def joined(self, task: Callable[[Item], Any], chunks: Sequence[Item]) -> Any:
+        """One array of all chunks, where they are worked on."""
+        return np.concatenate(list(self.map(task, chunks)))
+
     def map_reduce(
         self,
         task: Callable[[Item], Result],

@@ -163,6 +163,9 @@ class OnDevice(InProcess):
     def answers(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> list[Any]:
         return list(self._results(task, chunks, _as_it_is if self._keeps else self.runtime.to_host))
 
+    def joined(self, task: Callable[[Any], Any], chunks: Sequence[Any]) -> Any:
+        return self.runtime.xp.concatenate(list(self._results(task, chunks)))
+
     def _results(
         self, task: Callable[[Any], Any], chunks: Sequence[Any], fetch: Callable[[Any], Any] = _as_it_is
     ) -> Iterator[Any]:

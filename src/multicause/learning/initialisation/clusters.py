@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from multicause.execution.chunks import Chunk
+from multicause.execution.on_device import is_on_device
 from multicause.execution.reproducible_matmul import tiled_product
 from multicause.learning.em.em import EM
 from multicause.models.base import combine
@@ -94,7 +95,7 @@ def _with_moves(em: EM, means: np.ndarray, rng: np.random.Generator) -> np.ndarr
         owners, first, second = rows.two_nearest(best.means)
         losses = np.bincount(owners, rows.weights * (second - first), len(means))
         moved = int(np.argsort(losses, kind="stable")[n_failures])
-        far, _ = rows.far_one(np.where(owners == moved, second, first), rng)
+        far, _ = rows.far_one(rows.place(np.where(owners == moved, second, first)), rng)
         means = best.means.copy()
         means[moved] = rows.fetch([far])[0]
         trial = _settled(em, means, _SETTLING_STEPS)
@@ -108,16 +109,16 @@ def _on_some_rows(em: EM, rng: np.random.Generator, n_rows: int) -> EM:
     """The same on so many rows, each drawn as often as its weight says; on all where they are no more."""
     if len(weights := _weights(em)) <= n_rows:
         return em
-    drawn = np.sort(_Rows(em, rng).draw(weights, n_rows, rng))
-    rows = em.chunks[0].place(em.chunks[0].X[drawn])
-    return replace(em, chunks=em.executor.split(rows, em.model.n_components))
+    rows = _Rows(em, rng)
+    some = rows.at(np.sort(rows.draw(weights, n_rows, rng)))
+    return replace(em, chunks=em.executor.split(some, em.model.n_components))
 
 
 def _spread_out_rows(em: EM, rng: np.random.Generator) -> np.ndarray:
     """One row per cluster by greedy k-means++ (Arthur and Vassilvitskii 2007): far from the others, but no outlier."""
     rows = _Rows(em, rng)
     chosen = list(rows.draw(rows.weights, 1, rng))
-    nearest = rows.distances_to(rows.fetch(chosen))[:, 0]
+    nearest = rows.distances_to(rows.at(chosen))[:, 0]
     while len(chosen) < em.model.n_components:
         far, nearest = rows.far_one(nearest, rng)
         chosen.append(far)
@@ -154,10 +155,15 @@ class _Standardised:
 
 
 class _Rows:
-    """All rows, to be drawn from along a random direction, and how far they are from any place."""
+    """All rows, to be drawn from along a random direction, and how far they are from any place.
+
+    What is said of each row stays where the rows are; they are drawn here, since a device adds up in any order.
+    """
 
     def __init__(self, em: EM, rng: np.random.Generator):
         self._em, self._standardised, self.weights = em, _Standardised(em), _weights(em)
+        self.place, self._fetch = em.chunks[0].place, em.chunks[0].fetch
+        self._weights_there = self.place(self.weights)
         self._order = np.argsort(self._along(rng.standard_normal(em.moments.mean.shape)), kind="stable")
 
     def _along(self, direction: np.ndarray) -> np.ndarray:
@@ -166,12 +172,16 @@ class _Rows:
         def places(chunk: Chunk) -> Any:
             return np.einsum("nd,d->n", standardised.rows_of(chunk)[0], chunk.place(direction))
 
-        return np.concatenate(list(self._em.executor.map(places, self._em.chunks)))
+        return self._fetch(self._em.executor.joined(places, self._em.chunks))
+
+    def at(self, numbers: Any) -> Any:
+        """Some rows as they were given, where rows are worked on."""
+        X = self._em.chunks[0].X
+        return self.place(X[self.place(numbers) if is_on_device(X) else numbers])
 
     def fetch(self, numbers: Any) -> np.ndarray:
-        """Some rows as they were given."""
-        one = self._em.chunks[0]
-        return one.fetch(one.X[numbers]).astype(np.float64)
+        """Some rows as they were given, here."""
+        return self._fetch(self.at(numbers)).astype(np.float64)
 
     def draw(self, mass: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """n rows with probabilities proportional to their mass, by where n random heights meet its sum."""
@@ -179,22 +189,21 @@ class _Rows:
         heights = np.minimum(rng.random(n) * reached[-1], np.nextafter(reached[-1], 0.0))
         return self._order[np.searchsorted(reached, heights, side="right")]
 
-    def far_one(self, nearest: np.ndarray, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    def far_one(self, nearest: Any, rng: np.random.Generator) -> tuple[int, Any]:
         """The best of a few rows that are far from all means, and how far all are from the nearest with it."""
-        far = self.weights * nearest
+        far = self._fetch(self._weights_there * nearest)
         n_trials = 2 + int(np.log(self._em.model.n_components))
-        trials = self.draw(
-            far if far.any() else self.weights, n_trials, rng
-        )  # rows are fewer than clusters: some share
-        distances = np.minimum(self.distances_to(self.fetch(trials)), nearest[:, None])
-        best = int(np.argmin(self.weights @ distances))
+        mass = far if far.any() else self.weights  # rows are fewer than clusters: some share
+        trials = self.draw(mass, n_trials, rng)
+        distances = np.minimum(self.distances_to(self.at(trials)), nearest[:, None])
+        best = int((self._weights_there @ distances).argmin())
         return trials[best], distances[:, best]
 
-    def distances_to(self, centres: np.ndarray, kept: Callable[[Any], Any] = lambda distances: distances) -> np.ndarray:
+    def distances_to(self, centres: Any, kept: Callable[[Any], Any] = lambda distances: distances) -> Any:
         """Squared distances of all rows to each centre, (N, K), or what is kept of them."""
         standardised = self._standardised
-        centres = standardised(Chunk(centres, 0, 0), centres)
-        transposed, squares = np.ascontiguousarray(centres.T), np.einsum("kd,kd->k", centres, centres)
+        centres = standardised(self._em.chunks[0], self.place(centres).astype(np.float64))
+        transposed, squares = centres.T.copy(), np.einsum("kd,kd->k", centres, centres)
 
         def distances(chunk: Chunk) -> Any:
             rows, lengths = standardised.rows_of(chunk)
@@ -202,11 +211,11 @@ class _Rows:
             squared = lengths - 2.0 * tiled_product(rows, chunk.place(transposed))
             return kept(np.where(squared > _SAME * lengths, squared, 0.0))
 
-        return np.concatenate(list(self._em.executor.map(distances, self._em.chunks)))
+        return self._em.executor.joined(distances, self._em.chunks)
 
     def two_nearest(self, means: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Which mean is nearest to each row, its squared distance, and that of the next one, (N,) each."""
-        both = self.distances_to(means, _two_smallest)
+        both = self._fetch(self.distances_to(means, _two_smallest))
         return both[:, 0].astype(np.intp), both[:, 1], both[:, 2]
 
 
