@@ -16,7 +16,7 @@ _MOST_ROUNDS = 100
 
 
 class _Decomposed(NamedTuple):
-    """Covariances that an M-step put together from their parts: the E-step after it need not take them apart again."""
+    """Covariances that were taken apart, or put together from their parts: the next E-step need not do it again."""
 
     covariances: np.ndarray
     spread: np.ndarray  # (C, D)
@@ -76,10 +76,16 @@ class FactorMixture(GaussianMixture):
 
     def decompose(self, params: GaussianMixtureParams) -> tuple[np.ndarray, np.ndarray]:
         """Variances (C, D) in rising order and directions (C, D, D) in the columns, of every Sigma_c."""
-        covariances = params.covariances
-        for known in _memory.get() or ():
-            if known.covariances is covariances:
+        covariances, memory = params.covariances, _memory.get()
+        for known in memory or ():
+            if known.covariances is covariances or np.array_equal(known.covariances, covariances):
                 return known.spread, known.directions
+        found = self._decomposed(covariances)
+        if memory is not None:
+            memory[:] = [_Decomposed(covariances, *found)]
+        return found
+
+    def _decomposed(self, covariances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         diagonals = np.einsum("cdd->cd", covariances)
         if np.count_nonzero(covariances) > np.count_nonzero(diagonals):
             return _eigen(covariances)
@@ -108,8 +114,13 @@ class FactorMixture(GaussianMixture):
         """
         variances, directions = _eigen(covariances)
         noise = self._noise_of(variances, sizes)
-        spread = np.where(self._are_kept(variances, noise, sizes), variances, noise)
-        return np.einsum("cik,ck,cjk->cij", directions, spread, directions, optimize=True), spread, directions
+        kept = self._are_kept(variances, noise, sizes)
+        spread = np.where(kept, variances, noise)
+        constrained = noise[:, :, None] * np.eye(self.n_features)
+        for c in range(len(sizes)):
+            factors = directions[c][:, kept[c]]
+            constrained[c] += (factors * (spread - noise)[c, kept[c]]) @ factors.T
+        return constrained, spread, directions
 
     def _are_kept(self, variances: np.ndarray, noise: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Which directions are factors, (C, D); variances rise along a row, and noise is (C, 1)."""

@@ -116,8 +116,11 @@ class GaussianMixture:
             return params
         size, rdd = self._sizes(statistics), statistics.rdd
         moved = statistics.rd / size[:, None]  # mu - mu_old
-        covariances = self._regularised(rdd / _along(rdd, size) - self._outer(moved))
-        covariances = np.where(_along(rdd, self._used(statistics)), covariances, params.covariances)
+        covariances = rdd / _along(rdd, size)
+        covariances -= self._outer(moved)
+        covariances = self._regularised(covariances)
+        unused = ~self._used(statistics)
+        covariances[unused] = params.covariances[unused]
         return GaussianMixtureParams(size / size.sum(), self.moved_means(params, statistics), covariances)
 
     def moved_means(self, params: GaussianMixtureParams, statistics: GaussianMixtureStatistics) -> np.ndarray:

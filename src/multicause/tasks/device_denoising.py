@@ -6,7 +6,6 @@ import numpy as np
 
 from multicause.backends import cuda
 from multicause.estimators import TruncatedGaussianMixture
-from multicause.models.factor_mixture import remembering_decompositions
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.tasks.mixture_denoising import LEAST_VARIANCE, Learner
 from multicause.tasks.noise_level import SIZE, cosines, frequencies, level_of, looked_at
@@ -51,10 +50,6 @@ class DeviceLearner(Learner):
         level = level_of(lambda n: runtime.to_host(smoothest[:n].mean(axis=0))[high], len(powers), n_pixels, high)
         some = runtime.to_host(some_powers(powers))
         return float(np.sqrt(level * level_beside_texture(some, size, level)))
-
-    def fit(self, channel: np.ndarray, random_state: np.random.RandomState) -> TruncatedGaussianMixture:
-        with remembering_decompositions():
-            return super().fit(channel, random_state)
 
     def patches(self, channel: np.ndarray) -> PatchesOnDevice:
         return PatchesOnDevice(channel[:, :, 0], self.patch_size)

@@ -12,6 +12,7 @@ from multicause.estimators import TruncatedGaussianMixture
 from multicause.execution.in_process import InProcess, effective_threads
 from multicause.learning import Outcome, Stop
 from multicause.models import combine
+from multicause.models.factor_mixture import remembering_decompositions
 from multicause.models.local_gaussian import Neighbourhood, middles
 from multicause.posteriors import TruncatedPosterior
 from multicause.tasks.clipping import clipped_share
@@ -79,8 +80,9 @@ def clean(
     pilot = np.empty_like(channels)
     estimators = []
     for k in range(channels.shape[2]):
-        estimators.append(learner.fit(channels[:, :, k : k + 1], random_state))
-        pilot[:, :, k : k + 1] = learner.merged(estimators[k], channels[:, :, k : k + 1])
+        with remembering_decompositions():
+            estimators.append(learner.fit(channels[:, :, k : k + 1], random_state))
+            pilot[:, :, k : k + 1] = learner.merged(estimators[k], channels[:, :, k : k + 1])
     where = Neighbourhood(size, REACH, N_ALIKE, STRIDE)
     cleaned, variances = learner.by_groups(channels, pilot, where)
     for k in range(channels.shape[2]):

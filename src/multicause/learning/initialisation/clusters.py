@@ -53,8 +53,10 @@ def start_clusters(em: EM, rng: np.random.Generator, rows_per_cluster: int | Non
     if moves and model.n_components > 1:
         few = _on_some_rows(em, rng, max(_LEAST_ROWS, _ROWS_PER_CLUSTER * model.n_components))
         settled = _settled(some, _with_moves(few, settled.means, rng), _MOST_LLOYD_STEPS)
-    equal, e_step = settled[1:] if some is em else _nearest(em, settled.means)
-    return model.m_step(equal, e_step.statistics)
+    if some is em:
+        return model.m_step(settled.equal, settled.e_step.statistics)
+    equal = settled.equal._replace(means=settled.means)
+    return model.m_step(equal, _nearest(em, equal).statistics)
 
 
 class _Settled(NamedTuple):
@@ -67,20 +69,20 @@ class _Settled(NamedTuple):
 
 def _settled(em: EM, means: np.ndarray, most_steps: int) -> _Settled:
     model: Any = em.model
+    equal = model.equal_clusters(means, em.moments.variance)
     for _ in range(most_steps):
-        equal, e_step = _nearest(em, means)
+        equal = equal._replace(means=means)
+        e_step = _nearest(em, equal)
         before, means = means, model.moved_means(equal, e_step.statistics)
         if np.allclose(means, before, rtol=1e-9):
             break
     return _Settled(means, equal, e_step)
 
 
-def _nearest(em: EM, means: np.ndarray) -> tuple[Any, EStepResult]:
-    """Equal clusters about some means, and the E-step in which rows belong to the nearest."""
-    model: Any = em.model
-    equal = model.equal_clusters(means, em.moments.variance)
-    nearest = TruncatedPosterior(1, 1, singletons=False).prepare(model, equal)
-    return equal, em.executor.map_reduce(nearest.statistics, em.chunks, combine)
+def _nearest(em: EM, equal: Any) -> EStepResult:
+    """The E-step in which rows belong to the nearest of equal clusters."""
+    nearest = TruncatedPosterior(1, 1, singletons=False).prepare(em.model, equal)
+    return em.executor.map_reduce(nearest.statistics, em.chunks, combine)
 
 
 def _with_moves(em: EM, means: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The truncated E-step of mixtures of probabilistic principal components."""
 
 import zlib
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -40,11 +41,12 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         self.directions = np.ascontiguousarray(directions.transpose(0, 2, 1)[kept])  # (directions of all clusters, D)
         self.scaled_directions = self.directions * np.sqrt(share / self.noise[:, None])[kept][:, None]
         self.scaled = np.ascontiguousarray(self.scaled_directions.T)
-        squares = np.where(kept, share, 0.0)[:, None, :] * directions**2
+        of_directions = self.shares[:, None] * self.directions**2
+        explained = [of_directions[first:last].sum(axis=0) for first, last in pairwise(self.starts)]
         self.centre = self.params.weights @ self.centres
         self.from_centre = self.centres - self.centre
         self.far = np.square(self.from_centre).sum(axis=1).max() > _FAR * self.noise.min()
-        self.left_over = self.noise[:, None] * squares.sum(axis=2)  # (C, D): posterior variances of the noiseless data
+        self.left_over = self.noise[:, None] * explained  # (C, D): posterior variances of the noiseless data
         self.neighbours = None  # (C, G): clusters beside each cluster, itself among them, where a search is local
         return 0.5 * np.log(spread).sum(axis=1)
 
