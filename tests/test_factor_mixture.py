@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from multicause import TruncatedGaussianMixture, load_model, save_model
 from multicause.execution import chunks_of
 from multicause.models import FactorMixture
+from multicause.models.gaussian_mixture import GaussianMixtureParams
 from multicause.posteriors.e_steps.definition import DefinitionEStep
 from multicause.posteriors.e_steps.factor_mixture import FactorMixtureEStep
 from multicause.testing import brute_force, check_model
@@ -166,6 +167,17 @@ def test_answers_have_the_same_bits_for_any_chunk_size_and_thread_count():
             assert_array_equal(answer, wanted)
 
 
+def test_clusters_of_rows_far_from_all_means_are_selected_as_exactly_as_those_of_near_rows():
+    rng = np.random.default_rng(1000)
+    long, short = rng.normal(size=4), rng.normal(size=(2, 4))
+    covariances = [1e6 * np.outer(long, long) + np.outer(each, each) + 1e-2 * np.eye(4) for each in short]
+    params = GaussianMixtureParams(np.full(2, 0.5), np.zeros((2, 4)), np.stack(covariances))
+    model = FactorMixture(2, 4, noise="own")
+    Y = model.sample(params, 400, rng)[0]
+    kernel, definition = (kind(model, params, 1, False, 1.0) for kind in (FactorMixtureEStep, DefinitionEStep))
+    assert_array_equal(kernel.select(kernel.terms(Y), 1), definition.select(Y, 1))
+
+
 def test_densities_of_few_clusters_are_those_of_all():
     model, params, Y, rng = make_case(7, 5, 1000, n_rows=150)
     everywhere, nearby = (FactorMixtureEStep(model, params, 1, False, 1.0) for _ in range(2))
@@ -181,7 +193,7 @@ def test_densities_of_few_clusters_are_those_of_all():
 def test_neighbours_hold_what_was_kept_and_nothing_that_is_more_likely_is_left_among_them():
     model, params, Y, _ = make_case(9, 5, 1001, n_rows=60)
     e_step = FactorMixtureEStep(model, params, 1, False, 1.0)
-    log_joint = e_step.terms(Y).log_joint
+    log_joint = e_step._log_joint(Y, np.tile(np.arange(9, dtype=np.int32), (60, 1)))
     e_step.search_locally(4)
     assert (e_step.neighbours == np.arange(9)[:, None]).any(axis=1).all()
     kept = np.tile(np.array([[2, 5]], dtype=np.int32), (60, 1))

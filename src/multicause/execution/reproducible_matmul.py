@@ -12,12 +12,12 @@ def tiled_product(Y: np.ndarray, right: np.ndarray) -> np.ndarray:
     """
     if not isinstance(Y, np.ndarray):
         return Y @ right  # on a device, where products of any shape are as fast as they can be
-    product = np.empty((len(Y), right.shape[1]))
+    product = np.empty((len(Y), right.shape[1]), dtype=np.result_type(Y, right))
     n_tiles, (D, H) = len(Y) // TILE, right.shape
     whole = n_tiles * TILE
     np.matmul(Y[:whole].reshape(n_tiles, TILE, D), right, out=product[:whole].reshape(n_tiles, TILE, H))
     if whole < len(Y):
-        padded = np.zeros((TILE, Y.shape[1]))
+        padded = np.zeros((TILE, Y.shape[1]), dtype=Y.dtype)
         padded[: len(Y) - whole] = Y[whole:]
         product[whole:] = (padded @ right)[: len(Y) - whole]
     return product

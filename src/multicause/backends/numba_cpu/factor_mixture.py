@@ -28,7 +28,7 @@ def log_joint(values, places, offsets, starts, precisions):
     directions of c."""
     for n in range(values.shape[0]):
         for c in range(values.shape[1]):
-            along = 0.0
+            along = places.dtype.type(0.0)
             for j in range(starts[c], starts[c + 1]):
                 place = places[n, j] - offsets[j]
                 along += place * place

@@ -2,7 +2,6 @@
 
 import zlib
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +11,10 @@ from multicause.models.factor_mixture import SAME
 from multicause.posteriors.e_steps.gaussian_mixture import ILL_DEFINED, GaussianMixtureEStep
 
 _FAR = 1e4  # variances of the noise: what a product of 16 digits still resolves to 1e-10
+_FEW = 2  # times as many clusters as candidates: those alone are then looked at
 _DRAWS = 2  # data points per cluster that tell its neighbours
-_BLOCK_NUMBERS = 2**21  # of the rows' places along all directions that exist at one time
-
-
-class FactorTerms(NamedTuple):
-    Y: np.ndarray  # (N, D)
-    log_joint: np.ndarray | None  # (N, C); None where few clusters per row are ever asked for
+_NEAR = 2**18  # variances of the noise: nearer rows are told apart to 0.05 nats by numbers of 7 digits
+_BLOCK_NUMBERS = 2**19  # of the rows' places along all directions that exist at one time: a cache holds them
 
 
 class FactorMixtureEStep(GaussianMixtureEStep):
@@ -69,14 +65,11 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         nearest = np.argpartition(-total, n_near - 1, axis=1)[:, :n_near]
         self.neighbours = np.hstack([nearest, rng.integers(n_clusters, size=(n_clusters, 1))]).astype(np.int32)
 
-    def among_neighbours(self, terms, kept, n_candidates):
+    def among_neighbours(self, Y, kept, n_candidates):
         """The most likely clusters among the neighbours of those kept, (N, C'); whatever was kept is among them."""
         near = self.kernel_of_factors.neighbourhoods(kept, self.neighbours)
-        best = np.argpartition(-self._log_joint_of_few(terms.Y, near), n_candidates - 1, axis=1)[:, :n_candidates]
+        best = np.argpartition(-self._log_joint_of_few(Y, near), n_candidates - 1, axis=1)[:, :n_candidates]
         return np.sort(np.take_along_axis(near, best, axis=1), axis=1)
-
-    def terms(self, Y):
-        return FactorTerms(Y, None if self.neighbours is not None else self._log_joint_of_all(Y))
 
     def _log_joint_of_few(self, Y, candidates):
         """Of each row's candidates, (N, K); -inf where there is none."""
@@ -84,16 +77,17 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         values = self.kernel_of_factors.log_joint_of(Y, candidates, self.centres, scaled, self.starts, precisions)
         return values + self.log_peak[candidates]
 
-    def _log_joint_of_all(self, Y):
+    def _log_joint_of_all(self, Y, dtype=np.float64):
+        scaled = self.scaled.astype(dtype, copy=False)
         cluster_of = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
-        offsets = np.einsum("jd,dj->j", self.from_centre[cluster_of], self.scaled)
+        offsets = np.einsum("jd,dj->j", self.from_centre[cluster_of], self.scaled).astype(dtype, copy=False)
         log_joint = np.empty((len(Y), len(self.centres)))
         size = max(_BLOCK_NUMBERS // (TILE * max(len(offsets), 1)), 1) * TILE
         for first in range(0, len(Y), size):
             rows = slice(first, first + size)
             centred = Y[rows] - self.centre
             log_joint[rows] = self._distances(centred)
-            places = tiled_product(centred, self.scaled)
+            places = tiled_product(centred.astype(dtype, copy=False), scaled)
             self.kernel_of_factors.log_joint(log_joint[rows], places, offsets, self.starts, 1.0 / self.noise)
         log_joint += self.log_peak
         return log_joint
@@ -105,28 +99,29 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         lengths = np.einsum("nd,nd->n", centred, centred)[:, None] + np.square(self.from_centre).sum(axis=1)
         return lengths - 2.0 * tiled_product(centred, np.ascontiguousarray(self.from_centre.T))
 
-    def subset(self, terms, rows):
-        return FactorTerms(terms.Y[rows], None if terms.log_joint is None else terms.log_joint[rows])
-
-    def select(self, terms, n_candidates):
-        log_joint = self._log_joint_of_all(terms.Y) if terms.log_joint is None else terms.log_joint
+    def select(self, Y, n_candidates):
+        """By the log joint, in single precision where that will do."""
+        near = np.square(Y - self.centre).sum(axis=1) <= _NEAR * self.noise.min()
+        if near.all():
+            log_joint = self._log_joint_of_all(Y, np.float32)
+        else:
+            log_joint = np.empty((len(Y), len(self.centres)))
+            for rows, dtype in ((near, np.float32), (~near, np.float64)):
+                log_joint[rows] = self._log_joint_of_all(Y[rows], dtype)
         zeros = np.zeros(len(self.centres))
         return numba_cpu.load("selection").top_candidates(log_joint, zeros, zeros + 1.0, n_candidates)
 
-    def reconstruct(self, terms, candidates):
-        return self.clean(terms, candidates)[:, 0]
+    def reconstruct(self, Y, candidates):
+        return self.clean(Y, candidates)[:, 0]
 
-    def clean(self, terms, candidates):
+    def clean(self, Y, candidates):
         """Posterior means and variances of the noiseless data, (N, 2, D)."""
         candidates = self._considered(candidates)
-        q = self._weigh(terms, candidates)[1]
+        q = self._weigh(Y, candidates)[1]
         factors = self.directions, self.shares, self.starts
-        return self.kernel_of_factors.clean(terms.Y, candidates, q, self.centres, *factors, self.left_over)
+        return self.kernel_of_factors.clean(Y, candidates, q, self.centres, *factors, self.left_over)
 
-    def _log_joint(self, terms, candidates):
-        if terms.log_joint is None:
-            return self._log_joint_of_few(terms.Y, candidates)
-        return np.take_along_axis(terms.log_joint, candidates.astype(np.int64), axis=1)
-
-    def _sums(self, terms, candidates, q, weights, means):
-        return super()._sums(terms.Y, candidates, q, weights, means)
+    def _log_joint(self, Y, candidates):
+        if self.neighbours is not None or candidates.shape[1] * _FEW <= len(self.centres):
+            return self._log_joint_of_few(Y, candidates)
+        return np.take_along_axis(self._log_joint_of_all(Y), candidates.astype(np.int64), axis=1)
