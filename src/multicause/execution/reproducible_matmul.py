@@ -21,3 +21,11 @@ def tiled_product(Y: np.ndarray, right: np.ndarray) -> np.ndarray:
         padded[: len(Y) - whole] = Y[whole:]
         product[whole:] = (padded @ right)[: len(Y) - whole]
     return product
+
+
+def product_with_tiles(left: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    """left @ Y^T, (tiles, L, TILE): a tile's rows are its last axis, which is the one to loop over for speed."""
+    n_tiles, D = -(-len(Y) // TILE), Y.shape[1]
+    padded = np.zeros((n_tiles * TILE, D), dtype=Y.dtype)
+    padded[: len(Y)] = Y
+    return np.matmul(left, np.ascontiguousarray(padded.reshape(n_tiles, TILE, D).transpose(0, 2, 1)))

@@ -25,14 +25,19 @@ def distances(Y, means):
 @njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract", "nsz"})
 def log_joint(values, places, offsets, starts, precisions):
     """Turn squared distances (N, C) into -1/2 (distance precision_c - sum_j (places_j - offsets_j)^2), j over the
-    directions of c."""
-    for n in range(values.shape[0]):
+    directions of c. Places are given by tiles of rows, (tiles, directions, rows of a tile)."""
+    n_rows, size = values.shape[0], places.shape[2]
+    along = np.empty(size, places.dtype)
+    for tile in range(places.shape[0]):
+        first = tile * size
         for c in range(values.shape[1]):
-            along = places.dtype.type(0.0)
+            along[:] = 0.0
             for j in range(starts[c], starts[c + 1]):
-                place = places[n, j] - offsets[j]
-                along += place * place
-            values[n, c] = -0.5 * (values[n, c] * precisions[c] - along)
+                for m in range(size):
+                    place = places[tile, j, m] - offsets[j]
+                    along[m] += place * place
+            for m in range(min(size, n_rows - first)):
+                values[first + m, c] = -0.5 * (values[first + m, c] * precisions[c] - along[m])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from multicause.backends import numba_cpu
-from multicause.execution.reproducible_matmul import TILE, tiled_product
+from multicause.execution.reproducible_matmul import TILE, product_with_tiles, tiled_product
 from multicause.models.factor_mixture import SAME
 from multicause.posteriors.e_steps.gaussian_mixture import ILL_DEFINED, GaussianMixtureEStep
 
@@ -14,7 +14,7 @@ _FAR = 1e4  # variances of the noise: what a product of 16 digits still resolves
 _FEW = 2  # times as many clusters as candidates: those alone are then looked at
 _DRAWS = 2  # data points per cluster that tell its neighbours
 _NEAR = 2**18  # variances of the noise: nearer rows are told apart to 0.05 nats by numbers of 7 digits
-_BLOCK_NUMBERS = 2**19  # of the rows' places along all directions that exist at one time: a cache holds them
+_BLOCK_NUMBERS = 2**20  # of the rows' places along all directions that exist at one time: a cache holds them
 
 
 class FactorMixtureEStep(GaussianMixtureEStep):
@@ -36,7 +36,6 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         self.shares = share[kept]
         self.directions = np.ascontiguousarray(directions.transpose(0, 2, 1)[kept])  # (directions of all clusters, D)
         self.scaled_directions = self.directions * np.sqrt(share / self.noise[:, None])[kept][:, None]
-        self.scaled = np.ascontiguousarray(self.scaled_directions.T)
         of_directions = self.shares[:, None] * self.directions**2
         explained = [of_directions[first:last].sum(axis=0) for first, last in pairwise(self.starts)]
         self.centre = self.params.weights @ self.centres
@@ -78,16 +77,16 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         return values + self.log_peak[candidates]
 
     def _log_joint_of_all(self, Y, dtype=np.float64):
-        scaled = self.scaled.astype(dtype, copy=False)
+        scaled = self.scaled_directions.astype(dtype, copy=False)
         cluster_of = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
-        offsets = np.einsum("jd,dj->j", self.from_centre[cluster_of], self.scaled).astype(dtype, copy=False)
+        offsets = np.einsum("jd,jd->j", self.from_centre[cluster_of], self.scaled_directions).astype(dtype, copy=False)
         log_joint = np.empty((len(Y), len(self.centres)))
         size = max(_BLOCK_NUMBERS // (TILE * max(len(offsets), 1)), 1) * TILE
         for first in range(0, len(Y), size):
             rows = slice(first, first + size)
             centred = Y[rows] - self.centre
             log_joint[rows] = self._distances(centred)
-            places = tiled_product(centred.astype(dtype, copy=False), scaled)
+            places = product_with_tiles(scaled, centred.astype(dtype, copy=False))
             self.kernel_of_factors.log_joint(log_joint[rows], places, offsets, self.starts, 1.0 / self.noise)
         log_joint += self.log_peak
         return log_joint
