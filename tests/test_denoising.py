@@ -112,7 +112,7 @@ def test_bands_and_threads_do_not_matter(noisy, denoised, monkeypatch):
 @pytest.mark.parametrize("scale", [1.0 / 255.0, 257.0])
 def test_the_units_of_the_image_do_not_matter(noisy, denoised, scale):
     other = denoise_image(scale * noisy, random_state=1000)
-    assert_allclose(other.image / scale, denoised.image, atol=0.5)
+    assert_allclose(other.image / scale, denoised.image, atol=0.01)
     assert other.noise_level / scale == pytest.approx(denoised.noise_level, rel=1e-3)
 
 

@@ -57,6 +57,9 @@ class FactorMixture(GaussianMixture):
     n_factors: int | Literal["auto"] = "auto"
     noise: float | Literal["shared", "own"] = "shared"
 
+    def for_means(self) -> GaussianMixture:
+        return GaussianMixture(self.n_components, self.n_features, "spherical", self.reg_covar)
+
     def m_step(self, params: GaussianMixtureParams, statistics: GaussianMixtureStatistics) -> GaussianMixtureParams:
         """The dense M-step; then the maximum of the likelihood among covariances of this form.
 

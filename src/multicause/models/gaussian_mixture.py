@@ -63,6 +63,11 @@ class GaussianMixture:
         covariance = self._regularised(self._shaped(variance))
         return GaussianMixtureParams(weights, means, np.stack([covariance] * self.n_components))
 
+    def for_means(self) -> "GaussianMixture":
+        """The mixture with as few sums as learn the means of equal clusters."""
+        kind: CovarianceType = "spherical" if self.covariance_type == "spherical" else "diag"
+        return GaussianMixture(self.n_components, self.n_features, kind, self.reg_covar)
+
     def sample(self, params: GaussianMixtureParams, n_samples: int, rng: np.random.Generator):
         states = self.prior.sample(params, n_samples, rng)
         noise = rng.standard_normal((n_samples, self.n_features))

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 from multicause.backends import numba_cpu
 from multicause.estimators import TruncatedGaussianMixture
 from multicause.execution.in_process import InProcess, effective_threads
+from multicause.execution.on_device import is_on_device
 from multicause.learning import Outcome, Stop
 from multicause.models import combine
 from multicause.models.factor_mixture import remembering_decompositions
@@ -27,6 +28,7 @@ PATCHES_PER_COMPONENT = 100  # fewer would be learned by heart
 SETTINGS = {"max_iter": 5, "tol": 0.0, "n_candidates": 3}
 MAX_PATCHES = 250_000
 MOST_AT_FIRST, LAST_ROUNDS = 12_000, 2
+ROWS_AT_ONCE = 2048  # fewer are not worth the sums of all clusters
 NO_NOISE = 1e-4  # of the image's range: there is nothing to take out
 LEAST_VARIANCE = 0.01  # of the noise's: a patch may not be surer than this
 REACH, N_ALIKE, STRIDE = 18, 28, 4
@@ -202,7 +204,8 @@ def _another_round(mixture: TruncatedGaussianMixture, X: np.ndarray) -> Truncate
     model, params = mixture._fitted_model(), mixture._params()
     with mixture._executor(X) as executor:
         posterior = TruncatedPosterior(int(mixture.n_candidates), 1, singletons=False).prepare(model, params)
-        found = executor.map_reduce(posterior.statistics, executor.split(X, model.n_components), combine)
+        chunks = executor.split(X, model.n_components, None if is_on_device(X) else ROWS_AT_ONCE)
+        found = executor.map_reduce(posterior.statistics, chunks, combine)
         again = model.m_step(params, found.statistics)
     mixture._keep(Outcome(again, np.array([]), 0, Stop.PARAMETERS_GIVEN), np.dtype(np.float64))
     return mixture

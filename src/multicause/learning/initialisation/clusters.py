@@ -53,35 +53,32 @@ def start_clusters(em: EM, rng: np.random.Generator, rows_per_cluster: int | Non
     if moves and model.n_components > 1:
         few = _on_some_rows(em, rng, max(_LEAST_ROWS, _ROWS_PER_CLUSTER * model.n_components))
         settled = _settled(some, _with_moves(few, settled.means, rng), _MOST_LLOYD_STEPS)
-    if some is em:
-        return model.m_step(settled.equal, settled.e_step.statistics)
-    equal = settled.equal._replace(means=settled.means)
-    return model.m_step(equal, _nearest(em, equal).statistics)
+    equal = model.equal_clusters(settled.means, em.moments.variance)
+    return model.m_step(equal, _nearest(em, model, equal).statistics)
 
 
 class _Settled(NamedTuple):
-    """Means after k-means, and the clusters and the E-step from which its last step took them."""
+    """Means after k-means, and how near rows were to them before its last step."""
 
     means: np.ndarray
-    equal: Any
-    e_step: EStepResult
+    free_energy: float
 
 
 def _settled(em: EM, means: np.ndarray, most_steps: int) -> _Settled:
-    model: Any = em.model
+    model = em.model.for_means()
     equal = model.equal_clusters(means, em.moments.variance)
     for _ in range(most_steps):
         equal = equal._replace(means=means)
-        e_step = _nearest(em, equal)
+        e_step = _nearest(em, model, equal)
         before, means = means, model.moved_means(equal, e_step.statistics)
         if np.allclose(means, before, rtol=1e-9):
             break
-    return _Settled(means, equal, e_step)
+    return _Settled(means, e_step.free_energy)
 
 
-def _nearest(em: EM, equal: Any) -> EStepResult:
+def _nearest(em: EM, model: Any, equal: Any) -> EStepResult:
     """The E-step in which rows belong to the nearest of equal clusters."""
-    nearest = TruncatedPosterior(1, 1, singletons=False).prepare(em.model, equal)
+    nearest = TruncatedPosterior(1, 1, singletons=False).prepare(model, equal)
     return em.executor.map_reduce(nearest.statistics, em.chunks, combine)
 
 
@@ -102,7 +99,7 @@ def _with_moves(em: EM, means: np.ndarray, rng: np.random.Generator) -> np.ndarr
         means[moved] = rows.fetch([far])[0]
         trial = _settled(em, means, _SETTLING_STEPS)
         n_failures += 1
-        if trial.e_step.free_energy > best.e_step.free_energy + _ALIKE * rows.weights.sum():
+        if trial.free_energy > best.free_energy + _ALIKE * rows.weights.sum():
             best, n_failures = trial, 0
     return best.means
 

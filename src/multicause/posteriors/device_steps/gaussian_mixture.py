@@ -29,7 +29,8 @@ class MixtureOnDevice(DeviceEStep):
         centre = self.params.weights @ self.params.means
         means, variances = self.params.means - centre, self.host.variances
         natural = self.put(np.hstack([-0.5 / variances, means / variances]).T)
-        constant = np.log(self.params.weights) - 0.5 * (np.log(variances) + means**2 / variances).sum(axis=1)
+        scales = np.log(variances / variances.max())  # whatever the data's unit
+        constant = np.log(self.params.weights) - 0.5 * (scales + means**2 / variances).sum(axis=1)
         centred = Y - self.put(centre)
         scores = self.xp.hstack([self.xp.square(centred), centred]) @ natural
         return self.top_candidates(scores, self.put(-constant), self.put(np.ones(self.n_clusters)), n_candidates)
@@ -152,8 +153,9 @@ class FactorMixtureOnDevice(MixtureOnDevice):
         values += lengths[:, None] + self.xp.square(self.from_centre).sum(axis=1)
 
     def select(self, terms, n_candidates):
-        zeros = self.put(np.zeros(self.n_clusters))
-        return self.top_candidates(terms.log_joint, zeros, zeros + self.dtype.type(1.0), n_candidates)
+        ones = np.ones(self.n_clusters)
+        shift, scale = self.put(self.host.log_peak.max() * ones), self.put(ones)
+        return self.top_candidates(terms.log_joint, shift, scale, n_candidates)
 
     def reconstruct(self, terms, candidates):
         return self.xp.ascontiguousarray(self.clean(terms, candidates)[:, 0])

@@ -99,7 +99,7 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         return lengths - 2.0 * tiled_product(centred, np.ascontiguousarray(self.from_centre.T))
 
     def select(self, Y, n_candidates):
-        """By the log joint, in single precision where that will do."""
+        """By the log joint, in single precision where that will do, and relative to what the data's unit adds to it."""
         near = np.square(Y - self.centre).sum(axis=1) <= _NEAR * self.noise.min()
         if near.all():
             log_joint = self._log_joint_of_all(Y, np.float32)
@@ -107,8 +107,8 @@ class FactorMixtureEStep(GaussianMixtureEStep):
             log_joint = np.empty((len(Y), len(self.centres)))
             for rows, dtype in ((near, np.float32), (~near, np.float64)):
                 log_joint[rows] = self._log_joint_of_all(Y[rows], dtype)
-        zeros = np.zeros(len(self.centres))
-        return numba_cpu.load("selection").top_candidates(log_joint, zeros, zeros + 1.0, n_candidates)
+        ones = np.ones(len(self.centres))
+        return numba_cpu.load("selection").top_candidates(log_joint, self.log_peak.max() * ones, ones, n_candidates)
 
     def reconstruct(self, Y, candidates):
         return self.clean(Y, candidates)[:, 0]

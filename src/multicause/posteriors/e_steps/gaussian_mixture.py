@@ -57,7 +57,8 @@ class GaussianMixtureEStep(TruncatedEStep):
         else:
             inverse = 1.0 / variances
         natural = np.ascontiguousarray(np.hstack([-0.5 * inverse, means / variances]).T)  # (2D or D + 1, C)
-        constant = np.log(self.params.weights) - 0.5 * (np.log(variances) + means**2 / variances).sum(axis=1)
+        scales = np.log(variances / variances.max())  # whatever the data's unit
+        constant = np.log(self.params.weights) - 0.5 * (scales + means**2 / variances).sum(axis=1)
         scores = tiled_product(np.hstack([squares, centred]), natural)
         return numba_cpu.load("selection").top_candidates(scores, -constant, np.ones_like(constant), n_candidates)
 
