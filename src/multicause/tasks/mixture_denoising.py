@@ -89,7 +89,9 @@ def clean(
     cleaned, variances = learner.by_groups(channels, pilot, where)
     for k in range(channels.shape[2]):
         _calibrate(variances[:, :, k], channels[:, :, k] - cleaned[:, :, k], np.float32(level**2))
+    del channels, pilot  # all are as large as the image
     uncertainty = _rotated(variances, np.square(rotation.T), np.zeros(len(mean)), np.float32)
+    del variances
     np.sqrt(uncertainty, out=uncertainty)
     uncertainty *= np.float32(unit)
     estimator = estimators[0] if unit == 1.0 else _in_units(estimators[0], unit)
