@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from multicause import TruncatedGaussianMixture, load_model, save_model
 from multicause.execution import chunks_of
+from multicause.execution.reproducible_matmul import product_with_tiles
 from multicause.models import FactorMixture
 from multicause.models.gaussian_mixture import GaussianMixtureParams
 from multicause.posteriors.e_steps.definition import DefinitionEStep
@@ -165,6 +166,22 @@ def test_answers_have_the_same_bits_for_any_chunk_size_and_thread_count():
             answers = fit.transform(X), fit.score_samples(X), fit.reconstruct(X)
         for answer, wanted in zip(answers, whole, strict=True):
             assert_array_equal(answer, wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_directions", [1, 7, 500])
+def test_places_along_directions_have_the_same_bits_whatever_the_other_rows(dtype, n_directions):
+    rng = np.random.default_rng(1000)
+    X, directions = rng.normal(size=(300, 12)).astype(dtype), rng.normal(size=(n_directions, 12)).astype(dtype)
+
+    def places(rows):
+        return product_with_tiles(directions, rows).transpose(0, 2, 1).reshape(-1, n_directions)[: len(rows)]
+
+    whole = places(X)
+    assert whole.dtype == dtype
+    assert_allclose(whole, X.astype(float) @ directions.T.astype(float), atol=1e-5)
+    for rows in (slice(37, 95), slice(130, 131), slice(None, None, -1)):
+        assert_array_equal(places(X[rows]), whole[rows])
 
 
 def test_clusters_of_rows_far_from_all_means_are_selected_as_exactly_as_those_of_near_rows():
