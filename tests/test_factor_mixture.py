@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from multicause import TruncatedGaussianMixture, load_model, save_model
+from multicause.backends.numba_cpu import load
 from multicause.execution import chunks_of
-from multicause.execution.reproducible_matmul import product_with_tiles
 from multicause.models import FactorMixture
 from multicause.models.gaussian_mixture import GaussianMixtureParams
 from multicause.posteriors.e_steps.definition import DefinitionEStep
@@ -168,20 +168,18 @@ def test_answers_have_the_same_bits_for_any_chunk_size_and_thread_count():
             assert_array_equal(answer, wanted)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_directions", [1, 7, 500])
-def test_places_along_directions_have_the_same_bits_whatever_the_other_rows(dtype, n_directions):
-    rng = np.random.default_rng(1000)
-    X, directions = rng.normal(size=(300, 12)).astype(dtype), rng.normal(size=(n_directions, 12)).astype(dtype)
-
-    def places(rows):
-        return product_with_tiles(directions, rows).transpose(0, 2, 1).reshape(-1, n_directions)[: len(rows)]
-
-    whole = places(X)
-    assert whole.dtype == dtype
-    assert_allclose(whole, X.astype(float) @ directions.T.astype(float), atol=1e-5)
+def test_clusters_between_which_single_precision_is_in_doubt_are_selected_as_in_double():
+    model, params, Y, rng = make_case(20, 12, 1000, n_rows=300)
+    alike = params.means[::2] + 1e-6 * rng.normal(size=(10, 12))
+    means = np.stack([params.means[::2], alike], axis=1).reshape(20, 12)
+    params = params._replace(means=means, covariances=np.repeat(params.covariances[::2], 2, axis=0))
+    e_step = FactorMixtureEStep(model, params._replace(weights=np.full(20, 0.05)), 1, False, 1.0)
+    exact = e_step._log_joint(Y, np.tile(np.arange(20, dtype=np.int32), (300, 1)))
+    chosen = e_step.select(Y, 1)
+    ones = np.ones(20)
+    assert_array_equal(chosen, load("selection").top_candidates(exact, e_step.log_peak.max() * ones, ones, 1))
     for rows in (slice(37, 95), slice(130, 131), slice(None, None, -1)):
-        assert_array_equal(places(X[rows]), whole[rows])
+        assert_array_equal(e_step.select(Y[rows], 1), chosen[rows])
 
 
 def test_clusters_of_rows_far_from_all_means_are_selected_as_exactly_as_those_of_near_rows():

@@ -41,6 +41,23 @@ def log_joint(values, places, offsets, starts, precisions):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def possible(scores, candidates, of_rows, of_clusters):
+    """What the candidates of each row have at least, where scores err by (row's + cluster's), and how many clusters may
+    have as much; all where scores are no numbers."""
+    least, counts = np.full(len(scores), np.inf), np.zeros(len(scores), dtype=np.int64)
+    for n in range(len(scores)):
+        for c in candidates[n]:
+            surely = scores[n, c] - (of_rows[n] + of_clusters[c])
+            if surely < least[n]:
+                least[n] = surely
+            elif surely != surely:
+                least[n] = -np.inf
+        for c in range(scores.shape[1]):
+            counts[n] += not scores[n, c] + (of_rows[n] + of_clusters[c]) < least[n]
+    return least, counts
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def log_joint_of(Y, candidates, means, scaled, starts, precisions):
     """What `log_joint` gives, of each row's candidates alone, (N, K); -inf where a candidate is below 0.
 

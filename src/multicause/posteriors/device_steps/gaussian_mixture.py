@@ -123,8 +123,7 @@ class FactorMixtureOnDevice(MixtureOnDevice):
 
     def __init__(self, host, runtime, dtype):
         super().__init__(host, runtime, dtype)
-        cluster_of = np.repeat(np.arange(self.n_clusters), np.diff(host.starts))
-        self.offsets = self.put(np.einsum("jd,jd->j", host.from_centre[cluster_of], host.scaled_directions))
+        self.offsets = self.put(host.offsets)
         self.starts = self.xp.asarray(host.starts.astype(np.int32))
         self.scaled, self.precisions = self.put(host.scaled_directions.T), self.put(1.0 / host.noise)
         self.centre, self.from_centre = self.put(host.centre), self.put(host.from_centre)

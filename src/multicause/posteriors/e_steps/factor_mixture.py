@@ -13,7 +13,7 @@ from multicause.posteriors.e_steps.gaussian_mixture import ILL_DEFINED, Gaussian
 _FAR = 1e4  # variances of the noise: what a product of 16 digits still resolves to 1e-10
 _FEW = 2  # times as many clusters as candidates: those alone are then looked at
 _DRAWS = 2  # data points per cluster that tell its neighbours
-_NEAR = 2**18  # variances of the noise: nearer rows are told apart to 0.05 nats by numbers of 7 digits
+_ROUNDING = 2e-6  # of squared distances from the centre in units of the noise: more than single precision errs by
 _BLOCK_NUMBERS = 2**20  # of the rows' places along all directions that exist at one time: a cache holds them
 
 
@@ -40,6 +40,10 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         explained = [of_directions[first:last].sum(axis=0) for first, last in pairwise(self.starts)]
         self.centre = self.params.weights @ self.centres
         self.from_centre = self.centres - self.centre
+        cluster_of = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
+        self.offsets = np.einsum("jd,jd->j", self.from_centre[cluster_of], self.scaled_directions)
+        with np.errstate(over="ignore"):
+            self.in_single = self.scaled_directions.astype(np.float32), self.offsets.astype(np.float32)
         self.far = np.square(self.from_centre).sum(axis=1).max() > _FAR * self.noise.min()
         self.left_over = self.noise[:, None] * explained  # (C, D): posterior variances of the noiseless data
         self.neighbours = None  # (C, G): clusters beside each cluster, itself among them, where a search is local
@@ -76,17 +80,15 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         values = self.kernel_of_factors.log_joint_of(Y, candidates, self.centres, scaled, self.starts, precisions)
         return values + self.log_peak[candidates]
 
-    def _log_joint_of_all(self, Y, dtype=np.float64):
-        scaled = self.scaled_directions.astype(dtype, copy=False)
-        cluster_of = np.repeat(np.arange(len(self.centres)), np.diff(self.starts))
-        offsets = np.einsum("jd,jd->j", self.from_centre[cluster_of], self.scaled_directions).astype(dtype, copy=False)
+    def _log_joint_of_all(self, Y, single=False):
+        scaled, offsets = self.in_single if single else (self.scaled_directions, self.offsets)
         log_joint = np.empty((len(Y), len(self.centres)))
         size = max(_BLOCK_NUMBERS // (TILE * max(len(offsets), 1)), 1) * TILE
         for first in range(0, len(Y), size):
             rows = slice(first, first + size)
             centred = Y[rows] - self.centre
             log_joint[rows] = self._distances(centred)
-            places = product_with_tiles(scaled, centred.astype(dtype, copy=False))
+            places = product_with_tiles(scaled, centred.astype(scaled.dtype, copy=False))
             self.kernel_of_factors.log_joint(log_joint[rows], places, offsets, self.starts, 1.0 / self.noise)
         log_joint += self.log_peak
         return log_joint
@@ -99,15 +101,26 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         return lengths - 2.0 * tiled_product(centred, np.ascontiguousarray(self.from_centre.T))
 
     def select(self, Y, n_candidates):
-        """By the log joint, in single precision where that will do, and relative to what the data's unit adds to it."""
-        near = np.square(Y - self.centre).sum(axis=1) <= _NEAR * self.noise.min()
-        if near.all():
-            log_joint = self._log_joint_of_all(Y, np.float32)
-        else:
-            log_joint = np.empty((len(Y), len(self.centres)))
-            for rows, dtype in ((near, np.float32), (~near, np.float64)):
-                log_joint[rows] = self._log_joint_of_all(Y[rows], dtype)
-        ones = np.ones(len(self.centres))
+        """By the log joint in single precision, and again in double where that leaves a row's candidates in doubt."""
+        with np.errstate(over="ignore", invalid="ignore"):  # which leaves all clusters in doubt
+            log_joint = self._log_joint_of_all(Y, single=True)
+        candidates = self._likeliest(log_joint, n_candidates)
+        of_rows, of_means = (np.square(x).sum(axis=1) / self.noise.min() for x in (Y - self.centre, self.from_centre))
+        errors = _ROUNDING * (1.0 + of_rows), _ROUNDING * of_means
+        least, n_possible = self.kernel_of_factors.possible(log_joint, candidates, *errors)
+        rows = np.flatnonzero(n_possible > n_candidates)
+        if rows.size:
+            most = log_joint[rows] + (errors[0][rows, None] + errors[1])
+            n_clusters, numbers = len(self.centres), np.arange(len(self.centres))
+            listed = np.sort(np.where(most < least[rows, None], n_clusters, numbers), axis=1)[:, : n_possible.max()]
+            listed = np.where(listed < n_clusters, listed, -1).astype(np.int32)
+            exact = self._likeliest(self._log_joint_of_few(Y[rows], listed), n_candidates)
+            candidates[rows] = np.take_along_axis(listed, exact, axis=1)
+        return candidates
+
+    def _likeliest(self, log_joint, n_candidates):
+        """The largest of each row; what the data's unit adds to all would take digits from their differences."""
+        ones = np.ones(log_joint.shape[1])
         return numba_cpu.load("selection").top_candidates(log_joint, self.log_peak.max() * ones, ones, n_candidates)
 
     def reconstruct(self, Y, candidates):
