@@ -57,14 +57,6 @@ WITHDRAWN = {
     "upoe-faces": r"best of 3",
 }
 CHANGED = (
-    Changed(
-        "when `monotone=False` still went back to the largest free energy of a fit that fell",
-        {
-            **dict.fromkeys(("gsc-consistency", "gsc-directions", "gsc-separation", "gsc-tradeoff"), ""),
-            **dict.fromkeys(("gsc-posterior", "gsc-selection", "gsc-table1"), ""),
-            "gsc-denoise": "H=",  # all but the rival
-        },
-    ),
     Changed("with 18 (9) instead of 20 (10) iterations at the first temperature", {"et-linca-speech": ""}),
     Changed(
         "by the GP on noisy images, not by that with an incomplete Cholesky",

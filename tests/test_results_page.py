@@ -117,9 +117,10 @@ def test_rows_are_shown_under_the_titles_of_today_and_older_ones_of_a_setting_sa
     (title,) = [each["setting"] for each in now["rows"]]
     assert title == "Cauchy, D=H=20 (ours: factored in place of MTMKL)"
     assert results.kind(now["rows"][0]) == "ours"
-    (told,) = [line for line in results.missing([now]) if title in line]
-    assert told.startswith("- Measured when `monotone=False` still went back")
-    assert results.missing([{**now, "made_with": {**made, "commit": "0000000"}}]) == []
+    older = {**record, "experiment": "et-linca-speech", "rows": [row("N=10, H=2 (ours)", "met", [1, 1])]}
+    (told,) = [line for line in results.missing([older]) if "N=10, H=2" in line]
+    assert told.startswith("- Measured with 18 (9) instead of 20 (10) iterations")
+    assert results.missing([{**older, "made_with": {**made, "commit": "0000000"}}]) == []
 
 
 def test_titles_of_today_are_those_of_the_experiments(results):
