@@ -193,6 +193,14 @@ def test_clusters_of_rows_far_from_all_means_are_selected_as_exactly_as_those_of
     assert_array_equal(kernel.select(kernel.terms(Y), 1), definition.select(Y, 1))
 
 
+@pytest.mark.parametrize("unit", [1e-12, 2.0**200, 2.0**-300])
+def test_data_in_any_unit_and_beyond_single_precision_have_the_same_clusters(unit):
+    X, _, _ = clusters_in_planes()
+    settings = {"covariance_type": "factor", "n_candidates": 2, "max_iter": 5, "tol": 0.0, "random_state": 0}
+    near, far = (TruncatedGaussianMixture(6, **settings).fit(each) for each in (X, unit * X))
+    assert_allclose(far.means_ / unit, near.means_, rtol=1e-9, atol=1e-9)
+
+
 def test_densities_of_few_clusters_are_those_of_all():
     model, params, Y, rng = make_case(7, 5, 1000, n_rows=150)
     everywhere, nearby = (FactorMixtureEStep(model, params, 1, False, 1.0) for _ in range(2))

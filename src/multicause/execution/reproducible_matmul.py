@@ -12,19 +12,22 @@ def tiled_product(Y: np.ndarray, right: np.ndarray) -> np.ndarray:
     """
     if not isinstance(Y, np.ndarray):
         return Y @ right  # on a device, where products of any shape are as fast as they can be
-    product = np.empty((len(Y), right.shape[1]), dtype=np.result_type(Y, right))
+    product = np.empty((len(Y), right.shape[1]))
     n_tiles, (D, H) = len(Y) // TILE, right.shape
     whole = n_tiles * TILE
     np.matmul(Y[:whole].reshape(n_tiles, TILE, D), right, out=product[:whole].reshape(n_tiles, TILE, H))
     if whole < len(Y):
-        padded = np.zeros((TILE, Y.shape[1]), dtype=Y.dtype)
+        padded = np.zeros((TILE, Y.shape[1]))
         padded[: len(Y) - whole] = Y[whole:]
         product[whole:] = (padded @ right)[: len(Y) - whole]
     return product
 
 
 def product_with_tiles(left: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    """left @ Y^T, (tiles, L, TILE): a tile's rows are its last axis, which is the one to loop over for speed."""
+    """left @ Y^T, (tiles, L, TILE): a tile's rows are its last axis, which is the one to loop over for speed.
+
+    In single precision, the last bits of a row depend on where in its tile it stands.
+    """
     n_tiles, D = -(-len(Y) // TILE), Y.shape[1]
     padded = np.zeros((n_tiles * TILE, D), dtype=Y.dtype)
     padded[: len(Y)] = Y

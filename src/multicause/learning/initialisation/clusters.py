@@ -18,7 +18,7 @@ from multicause.models.base import combine
 from multicause.posteriors.base import EStepResult
 from multicause.posteriors.truncated import TruncatedPosterior
 
-_MOST_LLOYD_STEPS = 10
+_MOST_LLOYD_STEPS, _AT_REST = 10, 1e-9  # of the data's standard deviation: means that move less have settled
 _SAME = 1e-12  # of their squared lengths: rows that are nearer to each other than this are one
 _SETTLING_STEPS = 3  # of k-means after a mean was moved, before it is judged
 _MOST_FAILURES = 10  # of moves in a row
@@ -71,7 +71,7 @@ def _settled(em: EM, means: np.ndarray, most_steps: int) -> _Settled:
         equal = equal._replace(means=means)
         e_step = _nearest(em, model, equal)
         before, means = means, model.moved_means(equal, e_step.statistics)
-        if np.allclose(means, before, rtol=1e-9):
+        if (np.abs(means - before) <= _AT_REST * np.sqrt(em.moments.variance)).all():
             break
     return _Settled(means, e_step.free_energy)
 

@@ -110,12 +110,10 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         least, n_possible = self.kernel_of_factors.possible(log_joint, candidates, *errors)
         rows = np.flatnonzero(n_possible > n_candidates)
         if rows.size:
-            most = log_joint[rows] + (errors[0][rows, None] + errors[1])
-            n_clusters, numbers = len(self.centres), np.arange(len(self.centres))
-            listed = np.sort(np.where(most < least[rows, None], n_clusters, numbers), axis=1)[:, : n_possible.max()]
-            listed = np.where(listed < n_clusters, listed, -1).astype(np.int32)
-            exact = self._likeliest(self._log_joint_of_few(Y[rows], listed), n_candidates)
-            candidates[rows] = np.take_along_axis(listed, exact, axis=1)
+            most = log_joint[rows] + errors[0][rows, None] + errors[1]
+            possible = _listed(~(most < least[rows, None]))
+            exact = self._likeliest(self._log_joint_of_few(Y[rows], possible), n_candidates)
+            candidates[rows] = np.take_along_axis(possible, exact, axis=1)
         return candidates
 
     def _likeliest(self, log_joint, n_candidates):
@@ -137,3 +135,10 @@ class FactorMixtureEStep(GaussianMixtureEStep):
         if self.neighbours is not None or candidates.shape[1] * _FEW <= len(self.centres):
             return self._log_joint_of_few(Y, candidates)
         return np.take_along_axis(self._log_joint_of_all(Y), candidates.astype(np.int64), axis=1)
+
+
+def _listed(mask):
+    """The columns in which each row is true, in rising order, (N, K); -1 fills up."""
+    n_columns = mask.shape[1]
+    numbers = np.sort(np.where(mask, np.arange(n_columns), n_columns), axis=1)[:, : mask.sum(axis=1).max()]
+    return np.where(numbers < n_columns, numbers, -1).astype(np.int32)
